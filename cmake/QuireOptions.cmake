@@ -1,0 +1,26 @@
+# Flags that hold for every target. Arithmetic rules (no contraction, no fast-math) are part of the
+# engine's promise that bits do not depend on the batch; see docs/architecture.md.
+add_library(quire_options INTERFACE)
+target_include_directories(quire_options INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_compile_options(quire_options INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual
+  -ffp-contract=off -fno-omit-frame-pointer)
+target_compile_definitions(quire_options INTERFACE QUIRE_VERSION="${PROJECT_VERSION}")
+if(QUIRE_SANITIZE)
+  target_compile_options(quire_options INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(quire_options INTERFACE -fsanitize=${QUIRE_SANITIZE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_SANITIZE)
+  # GCC 12 reports false positives of these under the sanitizers.
+  target_compile_options(quire_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
+                         -Wno-array-bounds -Wno-restrict)
+endif()
+
+find_program(QUIRE_CCACHE ccache)
+if(QUIRE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${QUIRE_CCACHE}")
+endif()
+find_program(QUIRE_MOLD mold)
+if(QUIRE_MOLD)
+  target_link_options(quire_options INTERFACE -fuse-ld=mold)
+endif()

@@ -1,0 +1,28 @@
+// What this process may use of the machine: CPUs (affinity and cgroup quota) and memory (cgroup-aware).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+struct CpuTopology {
+  std::vector<int> cpus;     // logical CPUs of the affinity mask, ascending
+  double quota = 0;          // CPUs' worth of time that the cgroup allows; 0: no limit
+  int physical_cores = 0;    // distinct cores among `cpus`; hyperthreads of a core count once
+  int usable_threads = 1;    // min(physical cores, floor of the quota), at least 1
+  std::string model_name;    // e.g. "Intel(R) Xeon(R) Processor"
+};
+CpuTopology read_cpu_topology();
+
+struct MemoryLimits {
+  std::uint64_t total_bytes = 0;  // min(machine's memory, cgroup v1/v2 limit)
+  std::uint64_t free_bytes = 0;   // what this process may still take (MemAvailable, cgroup headroom)
+};
+MemoryLimits read_memory_limits();
+
+// Resident anonymous memory of this process (RssAnon of /proc/self/status).
+std::uint64_t resident_anon_bytes();
+
+}  // namespace quire

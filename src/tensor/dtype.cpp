@@ -1,0 +1,29 @@
+#include "tensor/dtype.h"
+
+#include <array>
+
+namespace quire {
+namespace {
+
+constexpr std::array<DTypeInfo, 22> kInfo = {{
+    {"F32", 1, 4},       {"F16", 1, 2},      {"BF16", 1, 2},     {"F64", 1, 8},
+    {"I8", 1, 1},        {"I16", 1, 2},      {"I32", 1, 4},      {"I64", 1, 8},
+    {"U8", 1, 1},        {"BOOL", 1, 1},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
+    {"Q4_0", 32, 18},    {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
+    {"Q8_0", 32, 34},    {"Q2_K", 256, 84},  {"Q3_K", 256, 110}, {"Q4_K", 256, 144},
+    {"Q5_K", 256, 176},  {"Q6_K", 256, 210},
+}};
+
+}  // namespace
+
+const DTypeInfo& dtype_info(DType dtype) { return kInfo[static_cast<std::size_t>(dtype)]; }
+
+std::optional<ComputeDType> parse_compute_dtype(std::string_view text) {
+  if (text == "auto") return ComputeDType::kAuto;
+  if (text == "float32" || text == "float") return ComputeDType::kFloat32;
+  if (text == "bfloat16") return ComputeDType::kBFloat16;
+  if (text == "float16" || text == "half") return ComputeDType::kFloat16;
+  return std::nullopt;
+}
+
+}  // namespace quire

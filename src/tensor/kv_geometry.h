@@ -1,0 +1,35 @@
+// What a model keeps per token and layer, by groups of one lifetime (docs/architecture.md, "KV cache").
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace quire {
+
+enum class KvGroupKind : std::uint8_t { kFullAttention, kSlidingWindow, kRecurrentState };
+
+struct KvGroup {
+  KvGroupKind kind = KvGroupKind::kFullAttention;
+  std::int32_t num_layers = 0;   // layers of the model in this group, in model order
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;     // of K; V has v_head_dim
+  std::int32_t v_head_dim = 0;
+  std::int32_t window = 0;       // keys a query can reach, itself included; 0: all
+};
+
+struct KvGeometry {
+  std::vector<KvGroup> groups;
+  std::int32_t block_size = 32;  // tokens per block
+  DType dtype = DType::kBF16;    // of K and V in the cache
+
+  // Bytes of one block of group g, all its layers, K and V.
+  std::int64_t block_bytes(std::size_t g) const {
+    const KvGroup& group = groups[g];
+    return std::int64_t{group.num_layers} * group.kv_heads * (group.head_dim + group.v_head_dim) *
+           block_size * dtype_info(dtype).block_bytes;
+  }
+};
+
+}  // namespace quire

@@ -1,0 +1,65 @@
+// A read-only look at a tensor that lives elsewhere (a mapped file, a Buffer): pointer, dtype, shape.
+// Row-major; the last dimension is contiguous (and blocked, for quantized types).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "base/check.h"
+#include "tensor/dtype.h"
+
+namespace quire {
+
+class Shape {
+ public:
+  static constexpr int kMaxRank = 5;
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims) {
+    for (std::int64_t d : dims) push_back(d);
+  }
+  void push_back(std::int64_t dim) {
+    QUIRE_CHECK(rank_ < kMaxRank);
+    dims_[static_cast<std::size_t>(rank_++)] = dim;
+  }
+  int rank() const { return rank_; }
+  std::int64_t operator[](int i) const {
+    QUIRE_DCHECK(i >= 0 && i < rank_);
+    return dims_[static_cast<std::size_t>(i)];
+  }
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+    return product;
+  }
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && a.dims_ == b.dims_;
+  }
+  std::string to_string() const;  // "[2, 3]"
+
+ private:
+  std::array<std::int64_t, kMaxRank> dims_{};
+  int rank_ = 0;
+};
+
+struct TensorView {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  bool empty() const { return data == nullptr; }
+  std::int64_t rows() const { return shape.elements() / shape[shape.rank() - 1]; }
+  std::int64_t columns() const { return shape[shape.rank() - 1]; }
+  std::int64_t row_bytes() const { return quire::row_bytes(dtype, columns()); }
+  std::int64_t bytes() const { return rows() * row_bytes(); }
+  const std::byte* row(std::int64_t r) const { return data + r * row_bytes(); }
+  // Rows [begin, end) of a matrix.
+  TensorView slice_rows(std::int64_t begin, std::int64_t end) const {
+    QUIRE_CHECK(shape.rank() == 2 && 0 <= begin && begin <= end && end <= shape[0]);
+    return {row(begin), dtype, Shape{end - begin, shape[1]}};
+  }
+};
+
+}  // namespace quire
