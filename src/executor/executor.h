@@ -1,0 +1,34 @@
+// Runs steps on the device. submit and wait are apart so that planning may overlap computing. Called on the engine
+// thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "executor/step_plan.h"
+#include "tensor/kv_geometry.h"
+
+namespace quire {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  struct Capacity {
+    KvGeometry geometry;
+    std::vector<std::int32_t> num_blocks;   // per KV group
+    std::int64_t vocab_size = 0;
+    std::int64_t model_bytes = 0;           // packed weights
+    std::int64_t kv_bytes = 0;
+  };
+  virtual const Capacity& capacity() const = 0;
+  // Touches what the first step needs (threads, workspace).
+  virtual void warm_up() = 0;
+  // Starts a step; at most one may be in flight.
+  virtual void submit(const StepPlan& plan) = 0;
+  // The result of the submitted step.
+  virtual StepResult wait() = 0;
+};
+
+}  // namespace quire

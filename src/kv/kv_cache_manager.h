@@ -1,0 +1,79 @@
+// Decides which physical KV block holds what: reference counts, the prefix index, LRU reuse. Integers only: it
+// never sees a tensor. Owned by the Scheduler, used on the engine thread. See docs/architecture.md, "KV cache".
+//
+// Invariants (check_integrity): every block is free, cached-free (refs 0, still indexed, in LRU order) or
+// referenced; reference counts equal the holders'; an indexed block's parent chain and tokens prove its content; a
+// block is in at most one free list.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace quire {
+
+struct KvCacheOptions {
+  struct Group {
+    std::int32_t num_blocks = 0;
+    std::int32_t window = 0;          // sliding window in tokens; 0: full attention
+    bool recurrent = false;           // state slots instead of per-token blocks (reserved for later layers)
+  };
+  std::int32_t block_size = 32;       // tokens
+  std::vector<Group> groups;
+  bool enable_prefix_caching = true;
+};
+
+// What a sequence holds; a member of Sequence, changed by the manager only.
+struct SequenceKv {
+  struct GroupTable {
+    std::vector<BlockId> blocks;      // logical -> physical; kNoBlock where a window has passed
+  };
+  std::vector<GroupTable> groups;
+  std::int32_t num_indexed_blocks = 0;   // full blocks already entered in the prefix index
+  std::uint64_t salt = 0;
+};
+
+struct KvStats {
+  std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0, used_blocks = 0;  // all groups together
+  std::int64_t query_tokens = 0, hit_tokens = 0;   // prefix cache, since the start
+};
+
+class KvCacheManager {
+ public:
+  explicit KvCacheManager(KvCacheOptions options);
+  ~KvCacheManager();
+
+  // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an empty sequence: its
+  // blocks are referenced. Returns the number of tokens that need no computing.
+  std::int32_t match(SequenceKv& sequence, std::span<const TokenId> tokens);
+  // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing has changed.
+  bool try_grow(SequenceKv& sequence, std::int32_t num_tokens);
+  // Enters full blocks of positions [0, num_tokens) in the prefix index; called when they are planned.
+  void commit(SequenceKv& sequence, std::span<const TokenId> tokens, std::int32_t num_tokens);
+  // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on write: the caller gets
+  // the copy to be made, (source, target) per group, or false when there is no block for it.
+  struct Copy { std::int32_t group; BlockId source, target; std::int32_t tokens; };
+  bool fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens, std::vector<Copy>* copies);
+  // Gives back blocks beyond num_tokens (rejected speculation, trimmed prompts).
+  void trim(SequenceKv& sequence, std::int32_t num_tokens);
+  // Gives back everything, tail blocks first; indexed ones stay hittable until reused.
+  void release(SequenceKv& sequence);
+  // Forgets all cached prefixes that nobody holds. False when sequences still hold blocks (those stay).
+  bool reset();
+  KvStats stats() const;
+  // Blocks that a sequence of num_tokens needs in group g; and whether it could ever fit.
+  bool could_fit(std::int32_t num_tokens) const;
+  // Checks every invariant against the tables of all live sequences. Errors describe the first violation.
+  Status check_integrity(std::span<const SequenceKv* const> live) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire
