@@ -1,0 +1,39 @@
+// Sixteen f32/i32 lanes (or 64 bytes) as one value, with one implementation per instruction set.
+//
+// A translation unit defines QUIRE_ISA (the name of its own namespace, e.g. `vnni`) before it includes
+// this header; everything here and in the tile headers then lives in quire::QUIRE_ISA, so that the linker
+// can never take a function compiled for a newer CPU in place of another. The implementation follows the
+// compiler's flags: AVX-512, else AVX2, else plain arrays; QUIRE_VEC_SCALAR forces the plain arrays, which
+// are the emulation that every machine can test. No inline standard code is included here.
+//
+// All operations give equal bits on every implementation (IEEE single operations, fma fused, conversions
+// round to nearest even, NaN payloads apart). `_n` forms touch the first n lanes (0 <= n <= 16) of memory only.
+//
+//   F32  load(p) load_n(p, n) [rest 0]  store(p, v) store_n(p, v, n)  set1(x) zero()
+//        add sub mul div  fma(a, b, c) = a*b+c   max min (b when either is NaN)  sqrt
+//        load_f16(p) load_f16_n  load_bf16(p) load_bf16_n  store_f16 store_f16_n  store_bf16 store_bf16_n
+//        sum(v): lane i + i+8, then i + i+4, then i + i+2, then the two;  hmax(v): the same tree
+//        select_lt(a, b, x, y): a < b ? x : y per lane
+//   I32  load_i32 store_i32 set1_i32  add sub  bit_and bit_or  shl<n> shr<n> (logical)
+//        to_f32(i)  round_i32(f): nearest even  as_i32(f) as_f32(i): the same bits  hsum(i)
+//   U8   load_u8(p)  bit_and bit_or  shl32<n> shr32<n> (on 32-bit lanes)  set1_u8
+//        quad(p): the 4 bytes at p in every lane
+//        dot_small(acc, w, a): acc + w . a, w unsigned of at most 7 bits, a signed in +-127
+//        dot_byte(acc, w, a): acc + (w - 128 + kByteZero) . a, w any unsigned byte
+#pragma once
+
+#include <stdint.h>
+
+#ifndef QUIRE_ISA
+#error "define QUIRE_ISA (the namespace of this instruction set) before including tiles/vec.h"
+#endif
+
+#define QUIRE_INLINE inline __attribute__((always_inline))
+
+#if defined(__AVX512F__) && !defined(QUIRE_VEC_SCALAR)
+#include "kernels/cpu/tiles/vec_avx512.h"
+#elif defined(__AVX2__) && !defined(QUIRE_VEC_SCALAR)
+#include "kernels/cpu/tiles/vec_avx2.h"
+#else
+#include "kernels/cpu/tiles/vec_scalar.h"
+#endif
