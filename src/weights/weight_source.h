@@ -1,11 +1,13 @@
-// Named weights of one model, whatever the file format. Names are Hugging Face's
-// ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them.
+// Named weights of one model, whatever the file format; any thread may look them up. Names are Hugging
+// Face's ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +32,12 @@ class WeightSource {
   // True when Q and K rows are permuted for interleaved RoPE, as GGUF's llama files have them: the model
   // then rotates pairs (2i, 2i+1).
   virtual bool permuted_qk() const = 0;
+  // Names that neither require nor optional has handed out: what the model did not look at, sorted.
+  std::vector<std::string> unused_names() const;
+
+ private:
+  mutable std::mutex used_mutex_;
+  mutable std::unordered_set<std::string> used_;  // guarded by used_mutex_
 };
 
 // Everything the engine needs of a model on disk.

@@ -1,0 +1,28 @@
+// Small helpers shared by the file readers: overflow-checked arithmetic, names made safe for one-line
+// messages, and whole-file reading with a limit. Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace quire {
+
+// *out = a * b; false (and *out untouched) when the product does not fit.
+inline bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* out) {
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return false;
+  *out = product;
+  return true;
+}
+
+// The text with control characters and non-ASCII bytes escaped and cut at 80 bytes: names come from
+// untrusted files and must not break an error message's single line.
+std::string printable(std::string_view text);
+
+// The whole file, at most max_bytes of it (more is an error).
+Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes);
+
+}  // namespace quire

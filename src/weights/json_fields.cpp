@@ -1,0 +1,111 @@
+#include "weights/json_fields.h"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+
+#include "weights/checked.h"
+
+namespace quire {
+namespace json = boost::json;
+
+namespace {
+
+std::optional<std::int64_t> as_int(const json::value& value) {
+  if (value.is_int64()) return value.get_int64();
+  if (value.is_double()) {
+    const double d = value.get_double();
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    if (std::trunc(d) == d && std::abs(d) <= kExact) return static_cast<std::int64_t>(d);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<json::object> parse_json_object(std::string_view text, std::string_view name) {
+  json::parse_options options;
+  options.max_depth = 32;
+  json::error_code error;
+  json::value value = json::parse(json::string_view(text.data(), text.size()), error, {}, options);
+  if (error) {
+    return make_error(ErrorCode::kBadFile, "{}: not valid JSON: {}", name, error.message());
+  }
+  if (!value.is_object()) {
+    return make_error(ErrorCode::kBadFile, "{}: the JSON is not an object", name);
+  }
+  return std::move(value.get_object());
+}
+
+const json::value* JsonFields::find(std::string_view key) const {
+  const json::value* value = object_.if_contains(json::string_view(key.data(), key.size()));
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+bool JsonFields::has(std::string_view key) const {
+  return object_.contains(json::string_view(key.data(), key.size()));
+}
+
+tl::unexpected<Error> JsonFields::wrong_type(std::string_view key, std::string_view wanted) const {
+  return make_error(ErrorCode::kBadFile, "{}: \"{}\" is {}; {} is expected", name_, key,
+                    printable(json::serialize(*find(key))), wanted);
+}
+
+Result<std::optional<std::int64_t>> JsonFields::get_int(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = as_int(*value);
+  if (!number) return wrong_type(key, "an integer");
+  return number;
+}
+
+Result<std::optional<double>> JsonFields::get_number(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number()) return wrong_type(key, "a number");
+  const double number = value->to_number<double>();
+  if (!std::isfinite(number)) return wrong_type(key, "a finite number");
+  return number;
+}
+
+Result<std::optional<bool>> JsonFields::get_bool(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_bool()) return wrong_type(key, "true or false");
+  return value->get_bool();
+}
+
+Result<std::optional<std::string>> JsonFields::get_string(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) return wrong_type(key, "a string");
+  return std::string(value->get_string());
+}
+
+Result<std::vector<std::int64_t>> JsonFields::get_ints(std::string_view key) const {
+  std::vector<std::int64_t> ints;
+  const json::value* value = find(key);
+  if (value == nullptr) return ints;
+  const auto add = [&](const json::value& item) {
+    const auto number = as_int(item);
+    if (number) ints.push_back(*number);
+    return number.has_value();
+  };
+  if (!value->is_array()) {
+    if (!add(*value)) return wrong_type(key, "an integer or a list of integers");
+    return ints;
+  }
+  for (const json::value& item : value->get_array()) {
+    if (!add(item)) return wrong_type(key, "an integer or a list of integers");
+  }
+  return ints;
+}
+
+Result<const json::object*> JsonFields::get_object(std::string_view key) const {
+  const json::value* value = find(key);
+  if (value == nullptr) return nullptr;
+  if (!value->is_object()) return wrong_type(key, "an object");
+  return &value->get_object();
+}
+
+}  // namespace quire

@@ -1,0 +1,53 @@
+#include "weights/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace quire {
+
+Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kBadFile;
+    return make_error(code, "{}: cannot open: {}", path, std::strerror(errno));
+  }
+  struct stat info {};
+  const bool known = ::fstat(fd, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode) || info.st_size <= 0) {
+    ::close(fd);
+    return make_error(ErrorCode::kBadFile, "{}: {}", path,
+                      known && S_ISREG(info.st_mode) ? "the file is empty; download it again"
+                                                     : "not a regular file");
+  }
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int map_errno = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    return make_error(ErrorCode::kBadFile, "{}: cannot map {} bytes: {}", path, size,
+                      std::strerror(map_errno));
+  }
+  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
+
+void MappedFile::release(const std::byte* begin, std::size_t count) const {
+  QUIRE_CHECK(begin >= data_ && begin + count <= data_ + size_);
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t first = (address + page - 1) / page * page;
+  const std::uintptr_t last = (address + count) / page * page;
+  // Only whole pages: a neighbour tensor may still need the shared ones.
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+}  // namespace quire

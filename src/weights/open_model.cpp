@@ -1,0 +1,171 @@
+// open_model: finds out what a path holds and reads everything but the weights' bytes.
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "weights/checked.h"
+#include "weights/gguf_file.h"
+#include "weights/gguf_names.h"
+#include "weights/json_fields.h"
+#include "weights/safetensors_file.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
+constexpr std::uint64_t kMaxTokenizerBytes = 512'000'000;
+
+class SafetensorsWeights : public WeightSource {
+ public:
+  explicit SafetensorsWeights(SafetensorsFile file) : file_(std::move(file)) {}
+  TensorView find(std::string_view name) const override {
+    const auto found = file_.tensors().find(std::string(name));
+    return found == file_.tensors().end() ? TensorView{} : found->second;
+  }
+  void release_pages(const TensorView& view) const override { file_.release_pages(view); }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, view] : file_.tensors()) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  bool permuted_qk() const override { return false; }
+
+ private:
+  SafetensorsFile file_;
+};
+
+class GgufWeights : public WeightSource {
+ public:
+  explicit GgufWeights(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
+    for (const std::string& name : file_->tensor_names()) {
+      names_.push_back(hf_name_of_gguf(name));
+      tensors_.emplace(names_.back(), file_->tensors().at(name));
+    }
+  }
+  TensorView find(std::string_view name) const override {
+    const auto found = tensors_.find(std::string(name));
+    return found == tensors_.end() ? TensorView{} : found->second;
+  }
+  void release_pages(const TensorView& view) const override { file_->release_pages(view); }
+  std::vector<std::string> names() const override { return names_; }
+  bool permuted_qk() const override { return true; }
+
+ private:
+  std::shared_ptr<const GgufFile> file_;
+  std::unordered_map<std::string, TensorView> tensors_;  // by Hugging Face's names
+  std::vector<std::string> names_;                       // file order
+};
+
+// The file's text, or an empty string when it does not exist.
+Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
+  if (!fs::exists(path)) return std::string();
+  return read_text_file(path.string(), max_bytes);
+}
+
+// tokenizer_config.json's chat_template: a string, or a list of {name, template} with a "default".
+Result<std::string> template_of_config(const std::string& text, const std::string& path) {
+  if (text.empty()) return std::string();
+  QUIRE_ASSIGN(const json::object object, parse_json_object(text, path));
+  const JsonFields fields(object, path);
+  const json::value* value = fields.find("chat_template");
+  if (value == nullptr || !value->is_array()) {
+    QUIRE_ASSIGN(const auto single, fields.get_string("chat_template"));
+    return single.value_or("");
+  }
+  for (const json::value& item : value->get_array()) {
+    if (!item.is_object()) continue;
+    const JsonFields entry(item.get_object(), path);
+    QUIRE_ASSIGN(const auto name, entry.get_string("name"));
+    QUIRE_ASSIGN(const auto text_of_entry, entry.get_string("template"));
+    if (name == "default") return text_of_entry.value_or("");
+  }
+  return std::string();
+}
+
+Result<ModelFiles> open_gguf(const std::string& path) {
+  QUIRE_ASSIGN(GgufFile file, GgufFile::open(path));
+  ModelFiles files;
+  files.path = path;
+  files.is_gguf = true;
+  files.file_bytes = file.file_bytes();
+  QUIRE_ASSIGN(files.config, parse_gguf_config(file));
+  files.chat_template = file.get_string("tokenizer.chat_template").value_or("");
+  files.gguf = std::make_shared<const GgufFile>(std::move(file));
+  files.weights = std::make_unique<GgufWeights>(files.gguf);
+  return files;
+}
+
+Result<ModelFiles> open_hf_folder(const fs::path& folder) {
+  ModelFiles files;
+  files.path = folder.string();
+  QUIRE_ASSIGN(const std::string config, read_text_file((folder / "config.json").string(),
+                                                        kMaxConfigBytes));
+  QUIRE_ASSIGN(const std::string generation,
+               read_if_present(folder / "generation_config.json", kMaxConfigBytes));
+  auto parsed = parse_hf_config(config, generation);
+  if (!parsed) {
+    parsed.error().message = (folder / parsed.error().message).string();
+    return tl::unexpected(std::move(parsed).error());
+  }
+  files.config = *std::move(parsed);
+  QUIRE_ASSIGN(files.tokenizer_json, read_if_present(folder / "tokenizer.json", kMaxTokenizerBytes));
+  const fs::path tokenizer_config = folder / "tokenizer_config.json";
+  QUIRE_ASSIGN(files.tokenizer_config_json, read_if_present(tokenizer_config, kMaxConfigBytes));
+  QUIRE_ASSIGN(files.chat_template,
+               read_if_present(folder / "chat_template.jinja", kMaxConfigBytes));
+  if (files.chat_template.empty()) {
+    QUIRE_ASSIGN(files.chat_template,
+                 template_of_config(files.tokenizer_config_json, tokenizer_config.string()));
+  }
+  QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
+  files.file_bytes = weights.file_bytes();
+  files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
+  return files;
+}
+
+Result<ModelFiles> open_folder(const fs::path& folder) {
+  if (fs::exists(folder / "config.json")) return open_hf_folder(folder);
+  std::vector<std::string> gguf_files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".gguf") gguf_files.push_back(entry.path().string());
+  }
+  if (error) {
+    return make_error(ErrorCode::kBadFile, "{}: cannot list the folder: {}", folder.string(),
+                      error.message());
+  }
+  if (gguf_files.size() == 1) return open_gguf(gguf_files[0]);
+  if (gguf_files.empty()) {
+    return make_error(ErrorCode::kNotFound, "{}: has neither config.json nor a .gguf file: give a "
+                      "Hugging Face folder or a .gguf file", folder.string());
+  }
+  std::sort(gguf_files.begin(), gguf_files.end());
+  return make_error(ErrorCode::kInvalidArgument, "{}: holds {} .gguf files; name one of them, e.g. {}",
+                    folder.string(), gguf_files.size(), gguf_files[0]);
+}
+
+}  // namespace
+
+Result<ModelFiles> open_model(const std::string& path) {
+  std::error_code error;
+  const fs::path resolved = fs::weakly_canonical(path, error);
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found || path.empty()) {
+    return make_error(ErrorCode::kNotFound, "model \"{}\": no such file or folder; give a .gguf file "
+                      "or a Hugging Face folder", path);
+  }
+  if (fs::is_directory(status)) return open_folder(resolved);
+  if (resolved.extension() == ".safetensors") {
+    return make_error(ErrorCode::kInvalidArgument, "{}: a single weights file; give its folder, which "
+                      "holds config.json and the tokenizer too", path);
+  }
+  return open_gguf(resolved.string());
+}
+
+}  // namespace quire
