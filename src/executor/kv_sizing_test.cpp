@@ -1,0 +1,69 @@
+#include "executor/kv_sizing.h"
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+// One group, 1 layer, 1 head of 64, bf16, 32 tokens: 8192 bytes a block.
+KvGeometry geometry() {
+  KvGroup group;
+  group.num_layers = 1;
+  group.kv_heads = 1;
+  group.head_dim = group.v_head_dim = 64;
+  return {{group}, 32, DType::kBF16};
+}
+constexpr MemoryLimits kMemory{1 << 30, 1 << 29};
+
+TEST(KvSizing, DefaultIsWhatFullSequencesNeed) {
+  KvSizingOptions options;
+  options.max_num_seqs = 4;
+  options.max_model_len = 1000;  // 32 blocks
+  const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
+  ASSERT_TRUE(sizing);
+  EXPECT_EQ(sizing->num_blocks, std::vector<std::int32_t>{128});
+  EXPECT_EQ(sizing->bytes, 128 * 8192);
+  EXPECT_DOUBLE_EQ(sizing->full_sequences, 4.0);
+}
+
+TEST(KvSizing, DefaultIsCappedByFreeMemory) {
+  KvSizingOptions options;
+  options.max_num_seqs = 1 << 20;
+  options.max_model_len = 32;
+  const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
+  ASSERT_TRUE(sizing);
+  EXPECT_LE(sizing->bytes, static_cast<std::int64_t>(0.4 * (1 << 29)));
+  EXPECT_GT(sizing->bytes, static_cast<std::int64_t>(0.39 * (1 << 29)));
+}
+
+TEST(KvSizing, FlagsWinInOrder) {
+  KvSizingOptions options;
+  options.max_model_len = 32;
+  options.memory_utilization = 0.5;
+  EXPECT_EQ(size_kv_cache(geometry(), options, kMemory, 1 << 20)->bytes, (1 << 29) - (1 << 20));
+  options.kv_cache_bytes = 81920;
+  EXPECT_EQ(size_kv_cache(geometry(), options, kMemory, 0)->num_blocks[0], 10);
+  options.num_blocks_override = 3;
+  EXPECT_EQ(size_kv_cache(geometry(), options, kMemory, 0)->num_blocks[0], 3);
+}
+
+TEST(KvSizing, RefusesWhenOneSequenceDoesNotFit) {
+  KvSizingOptions options;
+  options.max_model_len = 1024;
+  options.kv_cache_bytes = 31 * 8192;
+  const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
+  ASSERT_FALSE(sizing);
+  EXPECT_NE(sizing.error().message.find("at most 992 fits"), std::string::npos) << sizing.error().message;
+}
+
+TEST(KvSizing, LongestContext) {
+  KvSizingOptions options;
+  options.kv_cache_bytes = 10 * 8192;
+  EXPECT_EQ(longest_context(geometry(), options, kMemory, 0, 4096), 320);
+  EXPECT_EQ(longest_context(geometry(), options, kMemory, 0, 100), 100);
+  options.kv_cache_bytes = -5;
+  EXPECT_EQ(longest_context(geometry(), options, kMemory, 0, 100), 0);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,166 @@
+#include "executor/model_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace quire {
+namespace {
+
+// Rows of logits computed at once: bounds the logits' memory (64 rows of a 128k vocabulary are 32 MiB).
+constexpr std::int64_t kLogitsSlice = 64;
+
+std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model, Options options)
+    : backend_(std::move(backend)), model_(std::move(model)), sampler_(model_->vocab_size) {
+  const std::int64_t max_rows = options.max_num_batched_tokens;
+  capacity_.geometry = options.geometry;
+  capacity_.num_blocks = options.num_blocks;
+  capacity_.vocab_size = model_->vocab_size;
+  capacity_.model_bytes = model_->weight_bytes;
+  for (std::size_t g = 0; g < options.num_blocks.size(); ++g)
+    capacity_.kv_bytes += options.num_blocks[g] * options.geometry.block_bytes(g);
+  cache_ = backend_->make_kv_cache(options.geometry, options.num_blocks);
+  workspace_ = std::make_unique<Workspace>(model_->workspace_bytes(max_rows, kLogitsSlice));
+  backend_->reserve(max_rows, 0);
+  hidden_ = Buffer(float_bytes(max_rows * model_->hidden_size));
+  wanted_hidden_ = Buffer(float_bytes(kLogitsSlice * model_->hidden_size));
+  logits_ = Buffer(float_bytes(kLogitsSlice * model_->vocab_size));
+  slots_.resize(1);
+}
+
+void ModelRunner::warm_up() {
+  // One token in the first block: its content is overwritten by whoever gets the block.
+  StepPlan plan;
+  plan.rows.push_back({SlotId{0}, 0, 1, 1, false, false});
+  plan.token_ids.push_back(0);
+  plan.block_table.assign(capacity_.num_blocks.size(), {0});
+  plan.table_begin.assign(capacity_.num_blocks.size(), {0, 1});
+  submit(plan);
+  wait();
+}
+
+void ModelRunner::submit(const StepPlan& plan) {
+  QUIRE_CHECK(!in_flight_, "a step is in flight already");
+  in_flight_ = true;
+  update_slots(plan);
+  result_.step = plan.step;
+  result_.rows.assign(plan.rows.size(), {});
+  copies_.clear();
+  for (const StepPlan::Copy& copy : plan.copies) copies_.push_back({copy.group, copy.source, copy.target, copy.tokens});
+  if (!copies_.empty()) backend_->copy_blocks(copies_, *cache_);
+  if (plan.rows.empty()) return;
+  build_input(plan);
+  workspace_->reset();
+  model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
+  collect_wanted(plan);
+  run_logits(plan);
+}
+
+StepResult ModelRunner::wait() {
+  QUIRE_CHECK(in_flight_, "no step is in flight");
+  in_flight_ = false;
+  return std::move(result_);
+}
+
+void ModelRunner::update_slots(const StepPlan& plan) {
+  for (const SlotId slot : plan.removed) {
+    sampler_.remove_slot(slot);
+    slots_[static_cast<std::size_t>(slot.value)] = {};
+  }
+  for (const StepPlan::AddedSlot& added : plan.added) {
+    const auto index = static_cast<std::size_t>(added.slot.value);
+    if (index >= slots_.size()) slots_.resize(index + 1);
+    slots_[index] = {added.params, added.prompt, -1};
+    sampler_.add_slot(added.slot, *added.params, *added.prompt);
+  }
+}
+
+void ModelRunner::build_input(const StepPlan& plan) {
+  token_ids_ = plan.token_ids;
+  positions_.clear();
+  row_begin_.assign(1, 0);
+  start_pos_.clear();
+  for (const StepPlan::Row& row : plan.rows) {
+    const std::int32_t begin = row_begin_.back();
+    for (std::int32_t i = 0; i < row.num_tokens; ++i) {
+      TokenId& token = token_ids_[static_cast<std::size_t>(begin + i)];
+      if (token == kTokenFromPreviousStep) token = slots_[static_cast<std::size_t>(row.slot.value)].last_token;
+      positions_.push_back(row.start_pos + i);
+    }
+    row_begin_.push_back(begin + row.num_tokens);
+    start_pos_.push_back(row.start_pos);
+  }
+  QUIRE_CHECK(row_begin_.back() == plan.num_tokens(), "rows hold {} tokens, the plan {}", row_begin_.back(),
+              plan.num_tokens());
+  input_.token_ids = token_ids_;
+  input_.positions = positions_;
+  input_.groups.clear();
+  for (std::size_t g = 0; g < plan.block_table.size(); ++g)
+    input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});
+}
+
+void ModelRunner::collect_wanted(const StepPlan& plan) {
+  wanted_.clear();
+  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+    const StepPlan::Row& row = plan.rows[r];
+    if (row.prompt_logprobs) {
+      // Row i speaks of the prompt token after it; the last prompt token's row speaks of the first generated one.
+      const auto prompt_size =
+          static_cast<std::int32_t>(slots_[static_cast<std::size_t>(row.slot.value)].prompt->size());
+      const std::int32_t told = std::min(row.num_tokens, prompt_size - 1 - row.start_pos) - row.logits_begin;
+      if (told > 0) result_.rows[r].prompt_logprobs.resize(static_cast<std::size_t>(told));
+    }
+    for (std::int32_t i = row.logits_begin; i < row.num_tokens; ++i)
+      wanted_.push_back({static_cast<std::int32_t>(r), row_begin_[r] + i, row.start_pos + i});
+  }
+}
+
+void ModelRunner::run_logits(const StepPlan& plan) {
+  const std::int64_t hidden = model_->hidden_size, vocab = model_->vocab_size;
+  for (std::size_t begin = 0; begin < wanted_.size(); begin += kLogitsSlice) {
+    const auto count = static_cast<std::int64_t>(std::min<std::size_t>(kLogitsSlice, wanted_.size() - begin));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(wanted_hidden_.as<float>() + i * hidden,
+                  hidden_.as<float>() + wanted_[begin + static_cast<std::size_t>(i)].input_row * hidden, float_bytes(hidden));
+    }
+    model_->logits(wanted_hidden_.as<float>(), count, *workspace_, logits_.as<float>());
+    if (logits_hook_) {
+      std::vector<std::int32_t> rows, positions;
+      for (std::int64_t i = 0; i < count; ++i) {
+        rows.push_back(wanted_[begin + static_cast<std::size_t>(i)].plan_row);
+        positions.push_back(wanted_[begin + static_cast<std::size_t>(i)].position);
+      }
+      logits_hook_(plan, rows, positions, logits_.as<float>());
+    }
+    backend_->parallel_for(count, [&](std::int64_t i) {
+      finish_row(plan, wanted_[begin + static_cast<std::size_t>(i)], logits_.as<float>() + i * vocab);
+    });
+  }
+}
+
+void ModelRunner::finish_row(const StepPlan& plan, const Wanted& wanted, float* logits) {
+  const StepPlan::Row& row = plan.rows[static_cast<std::size_t>(wanted.plan_row)];
+  StepResult::Row& out = result_.rows[static_cast<std::size_t>(wanted.plan_row)];
+  SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
+  const std::span<float> view(logits, static_cast<std::size_t>(model_->vocab_size));
+  if (row.prompt_logprobs) {
+    const auto index = static_cast<std::size_t>(wanted.position - row.start_pos - row.logits_begin);
+    if (index < out.prompt_logprobs.size()) {
+      const TokenId next = (*slot.prompt)[static_cast<std::size_t>(wanted.position) + 1];
+      out.prompt_logprobs[index] = Sampler::logprobs_of(view, next, slot.params->prompt_logprobs);
+    }
+  }
+  const bool last = wanted.position == row.start_pos + row.num_tokens - 1;
+  if (!row.sample || !last) return;
+  out.has_logprobs = sampler_.wants_logprobs(row.slot);
+  out.token = sampler_.sample(row.slot, view, {}, out.has_logprobs ? &out.logprobs : nullptr);
+  slot.last_token = out.token;
+}
+
+}  // namespace quire

@@ -1,0 +1,74 @@
+// Executes steps of one model on one backend: builds the model's input from a plan, runs the forward pass, and turns
+// the wanted rows of logits into tokens. Owns the KV cache's memory, the workspace and the sampling state. Engine
+// thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "executor/executor.h"
+#include "executor/kv_sizing.h"
+#include "model/model.h"
+#include "sampling/sampler.h"
+
+namespace quire {
+
+class ModelRunner final : public Executor {
+ public:
+  struct Options {
+    std::int32_t max_num_batched_tokens = 2048;
+    KvGeometry geometry;
+    std::vector<std::int32_t> num_blocks;
+  };
+  ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model, Options options);
+
+  const Capacity& capacity() const override { return capacity_; }
+  void warm_up() override;
+  void submit(const StepPlan& plan) override;
+  StepResult wait() override;
+
+  // For tests: called with each slice of logits before sampling, in row order. logits: [rows, vocab]
+  using LogitsHook = std::function<void(const StepPlan&, std::span<const std::int32_t> plan_rows,
+                                        std::span<const std::int32_t> positions, const float* logits)>;
+  void set_logits_hook(LogitsHook hook) { logits_hook_ = std::move(hook); }
+
+ private:
+  struct SlotState {
+    std::shared_ptr<const SamplingParams> params;
+    std::shared_ptr<const std::vector<TokenId>> prompt;
+    TokenId last_token = -1;
+  };
+  // One row of logits that somebody wants.
+  struct Wanted {
+    std::int32_t plan_row, input_row, position;
+  };
+
+  void update_slots(const StepPlan& plan);
+  void build_input(const StepPlan& plan);
+  void collect_wanted(const StepPlan& plan);
+  void run_logits(const StepPlan& plan);
+  void finish_row(const StepPlan& plan, const Wanted& wanted, float* logits);
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  Capacity capacity_;
+  std::unique_ptr<KvCache> cache_;
+  Sampler sampler_;
+  std::vector<SlotState> slots_;
+  Buffer hidden_;          // f32 [max_num_batched_tokens, hidden]
+  Buffer wanted_hidden_;   // f32 [kLogitsSlice, hidden]
+  Buffer logits_;          // f32 [kLogitsSlice, vocab]
+  std::unique_ptr<Workspace> workspace_;
+  LogitsHook logits_hook_;
+
+  // Of the step in flight; kept to reuse their memory.
+  ModelInput input_;
+  std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_;
+  std::vector<BlockCopy> copies_;
+  std::vector<Wanted> wanted_;
+  StepResult result_;
+  bool in_flight_ = false;
+};
+
+}  // namespace quire
