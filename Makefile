@@ -1,0 +1,141 @@
+# The front door. `make` alone lists what there is.
+#
+#   make serve ARGS="--max-model-len 2k" PORT=9000 MODEL=path/to/model
+#   make test                 what continuous integration runs
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export PATH := $(CURDIR)/.cache/bin:$(HOME)/.cargo/bin:$(PATH)
+
+JOBS ?= $(shell nproc)
+HOST ?= 127.0.0.1
+PORT ?= 8000
+ARGS ?=
+DEFAULT_MODEL := models/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL ?= $(DEFAULT_MODEL)
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest -p no:cacheprovider -q
+CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+FUZZ_SECONDS ?= 600
+SOAK_REQUESTS ?= 5000
+
+# ---- everyday -----------------------------------------------------------------------------------
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: serve
+serve: binary model ## build, fetch the default model, serve it (MODEL=, PORT=, HOST=, ARGS=)
+	exec build/quire serve $(MODEL) --host $(HOST) --port $(PORT) $(ARGS)
+
+.PHONY: build
+build: build/build.ninja ## build everything (release) into build/
+	cmake --build build -j $(JOBS)
+
+.PHONY: test
+test: checks test-unit test-dev test-e2e ## checks, unit tests, unit tests under sanitizers, end-to-end tests
+	@echo "make test: everything passed"
+
+.PHONY: bench
+bench: build model ## compare with llama.cpp in one run (15 more minutes the first time: it is built)
+	scripts/install_peers.sh
+	$(PYTHON) bench/compare/compare.py --model $(DEFAULT_MODEL) $(ARGS)
+
+.PHONY: lint
+lint: build/build.ninja ## formatting, clang-tidy, the include graph, file sizes
+	scripts/setup.sh lint
+	scripts/format.sh --check
+	$(PYTHON) scripts/check_include_dag.py
+	$(PYTHON) scripts/check_file_sizes.py
+	scripts/tidy.sh
+
+.PHONY: format
+format: .venv/setup.stamp ## format the C++ sources in place
+	scripts/setup.sh lint
+	scripts/format.sh
+
+.PHONY: clean
+clean: ## remove what was built (models and .venv stay)
+	rm -rf build build-dev build-tsan build-relassert build-fuzz
+
+.PHONY: setup
+setup: ## install what building and testing needs
+	scripts/setup.sh
+	@touch .venv/setup.stamp
+
+.PHONY: model
+model: $(DEFAULT_MODEL) ## fetch the default model into models/
+
+# ---- parts of `make test` -----------------------------------------------------------------------
+
+.PHONY: checks
+checks: .venv/setup.stamp ## the include graph, file sizes
+	$(PYTHON) scripts/check_include_dag.py
+	$(PYTHON) scripts/check_file_sizes.py
+
+.PHONY: test-unit
+test-unit: build ## unit tests, release build
+	$(CTEST) --test-dir build
+
+.PHONY: test-dev
+test-dev: build-dev/build.ninja ## unit tests under AddressSanitizer and UBSan
+	cmake --build build-dev -j $(JOBS)
+	UBSAN_OPTIONS=print_stacktrace=1 $(CTEST) --test-dir build-dev
+
+.PHONY: test-e2e
+test-e2e: build model ## end-to-end tests of the built binary
+	$(PYTEST) tests/e2e $(ARGS)
+
+# ---- longer ones, run before a release -----------------------------------------------------------
+
+.PHONY: test-tsan
+test-tsan: build-tsan/build.ninja ## unit tests under ThreadSanitizer
+	cmake --build build-tsan -j $(JOBS)
+	TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/scripts/tsan.supp $(CTEST) --test-dir build-tsan
+
+.PHONY: test-relassert
+test-relassert: build-relassert/build.ninja ## unit tests, optimized with debug checks
+	cmake --build build-relassert -j $(JOBS)
+	$(CTEST) --test-dir build-relassert
+
+.PHONY: test-js
+test-js: build model ## the JavaScript OpenAI SDK against the server (installs npm packages)
+	scripts/setup.sh js
+	cd tests/conformance/js && npm install --no-audit --no-fund --silent
+	QUIRE_TEST_JS=1 $(PYTEST) tests/e2e/test_sdk_js.py
+
+.PHONY: fuzz
+fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
+	scripts/setup.sh fuzz
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: soak
+soak: build model ## SOAK_REQUESTS requests with random aborts over HTTP (default 5000)
+	QUIRE_SOAK_REQUESTS=$(SOAK_REQUESTS) $(PYTEST) tests/e2e/test_random_abort.py
+
+# ---- files --------------------------------------------------------------------------------------
+
+.venv/setup.stamp: scripts/setup.sh scripts/requirements.txt
+	scripts/setup.sh
+	@touch $@
+
+$(DEFAULT_MODEL): scripts/fetch_models.py | .venv/setup.stamp
+	$(PYTHON) scripts/fetch_models.py smollm2-135m
+	@touch $@
+
+build/build.ninja: CMakePresets.json | .venv/setup.stamp
+	cmake --preset release
+build-dev/build.ninja: CMakePresets.json | .venv/setup.stamp
+	cmake --preset dev
+build-tsan/build.ninja: CMakePresets.json | .venv/setup.stamp
+	cmake --preset tsan
+build-relassert/build.ninja: CMakePresets.json | .venv/setup.stamp
+	cmake --preset relassert
+
+# Ninja decides what is out of date.
+.PHONY: binary
+binary: build/build.ninja
+	cmake --build build --target quire -j $(JOBS)
