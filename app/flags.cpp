@@ -1,0 +1,101 @@
+#include "app/flags.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace quire {
+namespace {
+
+// "<number><suffix>": the number and what follows it.
+struct Scaled {
+  double number = 0;
+  std::string suffix;
+};
+std::optional<Scaled> split_number(const std::string& text) {
+  Scaled scaled;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scaled.number);
+  if (error != std::errc{} || !std::isfinite(scaled.number)) return std::nullopt;
+  scaled.suffix.assign(end, text.data() + text.size());
+  return scaled;
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("model_tag,--model", flags.model, "Model folder or GGUF file (default: SmolLM2-135M-Instruct)");
+  command.add_option("--dtype", flags.dtype, "Arithmetic of matrix products")
+      ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
+      ->capture_default_str();
+  command.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Storage of keys and values")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->capture_default_str();
+  command.add_option("--kernels", flags.kernels, "CPU kernels: auto, ref, avx2, avx512, vnni, bf16, amx, neon")
+      ->capture_default_str();
+  command.add_option("--threads", flags.threads, "Kernel threads (0: physical cores within affinity and CPU quota)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command.add_option("--block-size", flags.block_size, "Tokens of a KV block: a multiple of 8 in 8..256")
+      ->check(CLI::Range(8, 256))
+      ->capture_default_str();
+  command.add_option("--max-model-len", flags.max_model_len, "Longest prompt + output: 4096, 4k, auto (what fits)");
+  command.add_option("--max-num-batched-tokens", flags.max_num_batched_tokens, "Token budget of a step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--max-num-seqs", flags.max_num_seqs, "Sequences that run at once")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--gpu-memory-utilization", flags.gpu_memory_utilization,
+                     "Share of the usable memory for weights and KV cache")
+      ->check(CLI::Range(0.001, 1.0));
+  command.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes, "Memory of the KV cache, e.g. 2G");
+  command.add_option("--num-gpu-blocks-override", flags.num_gpu_blocks_override, "Number of KV blocks")
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", flags.enable_prefix_caching,
+                   "Share the KV blocks of equal prompt beginnings (default: on)");
+  command.add_option("--chat-template", flags.chat_template, "Jinja template: a file, or the text itself");
+  command.add_option("--seed", flags.seed, "Seed of the seeds of requests that bring none")->capture_default_str();
+}
+
+Result<std::optional<std::int64_t>> parse_max_model_len(const std::string& text) {
+  if (text.empty() || text == "auto" || text == "-1") return std::optional<std::int64_t>{};
+  const std::optional<Scaled> scaled = split_number(text);
+  double factor = 0;
+  if (scaled) {
+    const std::string& s = scaled->suffix;
+    factor = s.empty() ? 1 : s == "k" ? 1e3 : s == "K" ? 1024 : s == "m" ? 1e6 : s == "M" ? 1024.0 * 1024 : 0;
+  }
+  const double value = scaled ? scaled->number * factor : 0;
+  if (value < 1 || value > 1e9 || value != std::floor(value))
+    return field_error("--max-model-len", "--max-model-len '{}' is not a length: use a number, 4k (4000), 4K (4096) or auto",
+                       text);
+  return std::optional<std::int64_t>(static_cast<std::int64_t>(value));
+}
+
+Result<std::int64_t> parse_bytes(const std::string& flag, const std::string& text) {
+  const std::optional<Scaled> scaled = split_number(text);
+  double factor = 0;
+  if (scaled) {
+    std::string s = scaled->suffix;
+    if (s.ends_with("iB")) s.resize(s.size() - 2);
+    else if (s.ends_with("B")) s.resize(s.size() - 1);
+    factor = s.empty() ? 1 : (s == "k" || s == "K") ? 1024.0 : (s == "m" || s == "M") ? 1048576.0
+             : (s == "g" || s == "G") ? 1073741824.0 : (s == "t" || s == "T") ? 1099511627776.0 : 0;
+  }
+  const double value = scaled ? scaled->number * factor : 0;
+  if (value < 1 || value > 9e18) return field_error(flag, "{} '{}' is not a size: use bytes, or 512M, 2G", flag, text);
+  return static_cast<std::int64_t>(value);
+}
+
+Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DType stored, bool is_gguf) {
+  if (text == "float32") return DType::kF32;
+  if (text == "bfloat16") return DType::kBF16;
+  if (text == "float16") return DType::kF16;
+  if (text != "auto")
+    return field_error("--kv-cache-dtype", "--kv-cache-dtype '{}' is not known: use auto, float32, bfloat16 or float16", text);
+  if (compute == ComputeDType::kFloat32) return DType::kF32;
+  if (compute == ComputeDType::kFloat16) return DType::kF16;
+  if (compute == ComputeDType::kBFloat16) return DType::kBF16;
+  return is_gguf || stored == DType::kF16 ? DType::kF16 : DType::kBF16;
+}
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+// The command line's values: what `serve`, `generate`, `chat` and the benchmark share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/dtype.h"
+
+namespace quire {
+
+// Flags that say what is loaded and how it computes; names are vLLM's where it has them.
+struct EngineFlags {
+  std::string model;                 // positional or --model; empty: the default model
+  std::string dtype = "auto";
+  std::string kv_cache_dtype = "auto";
+  std::string kernels = "auto";
+  int threads = 0;
+  std::int32_t block_size = 32;
+  std::string max_model_len;         // "4096", "4k", "auto"; empty: the model's own
+  std::int32_t max_num_batched_tokens = 512;
+  std::int32_t max_num_seqs = 128;
+  std::optional<double> gpu_memory_utilization;
+  std::optional<std::string> kv_cache_memory_bytes;   // "2G"
+  std::optional<std::int32_t> num_gpu_blocks_override;
+  bool enable_prefix_caching = true;
+  std::string chat_template;         // a file, or the template itself
+  std::uint64_t seed = 0;
+};
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+
+// "4096", "4k" (4000), "4K" (4096), "25.6k"; nullopt for "auto", "-1" or empty.
+Result<std::optional<std::int64_t>> parse_max_model_len(const std::string& text);
+// "1073741824", "512M", "2G", "1.5GiB".
+Result<std::int64_t> parse_bytes(const std::string& flag, const std::string& text);
+// Storage type of K and V: "auto" follows the compute dtype and the file (f32 under float32; f16 for f16 models and
+// GGUF; else bf16).
+Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DType stored, bool is_gguf);
+
+}  // namespace quire

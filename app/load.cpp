@@ -1,0 +1,188 @@
+#include "app/load.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "app/gguf_vocab.h"
+#include "base/clock.h"
+#include "base/cpu_topology.h"
+#include "base/log.h"
+#include "model/registry.h"
+#include "weights/gguf_file.h"
+
+namespace quire {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr const char* kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+// Logs "stage: what (0.123 s)" when it goes.
+class Stage {
+ public:
+  template <class... Args>
+  void done(fmt::format_string<Args...> format, Args&&... args) {
+    const double now = now_s();
+    log_info("{} ({:.3f} s)", fmt::format(format, std::forward<Args>(args)...), now - begin_);
+    begin_ = now;
+  }
+
+ private:
+  double begin_ = now_s();
+};
+
+Result<std::unique_ptr<Tokenizer>> make_tokenizer(const ModelFiles& files) {
+  if (files.is_gguf) {
+    QUIRE_ASSIGN(const VocabSpec spec, read_gguf_vocab(*files.gguf));
+    return Tokenizer::from_vocab(spec);
+  }
+  if (files.tokenizer_json.empty())
+    return make_error(ErrorCode::kBadFile, "{}: no tokenizer.json; fetch the model's tokenizer files into the folder",
+                      files.path);
+  return Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
+}
+
+// --chat-template wins over the model's own; a value that names no file is the template itself.
+Result<std::string> template_source(const std::string& flag, const ModelFiles& files) {
+  if (flag.empty()) return files.chat_template;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(flag, ignored)) {
+    std::ifstream in(flag, std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    if (!in) return make_error(ErrorCode::kInvalidArgument, "--chat-template: cannot read {}", flag);
+    return text.str();
+  }
+  if (flag.find('{') == std::string::npos)
+    return make_error(ErrorCode::kInvalidArgument, "--chat-template: no such file: {} (and no template text, which has {{{{ }}}})",
+                      flag);
+  return flag;
+}
+
+std::vector<TokenId> merge_end_ids(const ModelConfig& config, const Tokenizer& tokenizer) {
+  std::vector<TokenId> ids = config.eos_ids;
+  const std::vector<TokenId>& more = tokenizer.special().end_ids;
+  ids.insert(ids.end(), more.begin(), more.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
+  KvSizingOptions options;
+  options.memory_utilization = flags.gpu_memory_utilization;
+  if (flags.kv_cache_memory_bytes) {
+    QUIRE_ASSIGN(options.kv_cache_bytes, parse_bytes("--kv-cache-memory-bytes", *flags.kv_cache_memory_bytes));
+  }
+  options.num_blocks_override = flags.num_gpu_blocks_override;
+  options.max_num_seqs = flags.max_num_seqs;
+  return options;
+}
+
+// Sets max_model_len and the KV cache's size.
+Status size_memory(LoadedModel& model, const EngineFlags& flags, const KvGeometry& geometry, std::int64_t model_bytes) {
+  QUIRE_ASSIGN(KvSizingOptions options, sizing_options(flags));
+  const MemoryLimits memory = read_memory_limits();
+  QUIRE_ASSIGN(const std::optional<std::int64_t> asked, parse_max_model_len(flags.max_model_len));
+  const std::int64_t own = model.config.max_position;
+  if (asked && *asked > own) {
+    return field_error("--max-model-len", "--max-model-len {} is longer than the model's own context of {} tokens", *asked, own);
+  }
+  model.max_model_len = asked.value_or(own);
+  if (flags.max_model_len == "auto" || flags.max_model_len == "-1")
+    model.max_model_len = longest_context(geometry, options, memory, model_bytes, own);
+  if (model.max_model_len < 1)
+    return make_error(ErrorCode::kInvalidArgument, "no memory is left for the KV cache after {:.1f} MiB of weights",
+                      static_cast<double>(model_bytes) / kMiB);
+  options.max_model_len = model.max_model_len;
+  QUIRE_ASSIGN(model.kv, size_kv_cache(geometry, options, memory, model_bytes));
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> default_model_path() {
+  std::array<char, 4096> buffer{};
+  const ssize_t length = readlink("/proc/self/exe", buffer.data(), buffer.size() - 1);
+  const std::filesystem::path self = length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "";
+  const std::filesystem::path beside = self.parent_path().parent_path() / "models" / kDefaultModelFile;
+  for (const std::filesystem::path& candidate : {std::filesystem::path("models") / kDefaultModelFile, beside}) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(candidate, ignored)) return candidate.string();
+  }
+  return make_error(ErrorCode::kNotFound, "no MODEL given and the default model is not there: fetch it with `make model` "
+                    "(to {}), or name a GGUF file or a model folder", beside.string());
+}
+
+Result<LoadedModel> load_model(const EngineFlags& flags) {
+  Stage stage;
+  LoadedModel model;
+  model.name = flags.model;
+  if (model.name.empty()) {
+    QUIRE_ASSIGN(model.name, default_model_path());
+  }
+  if (flags.block_size % 8 != 0)
+    return field_error("--block-size", "--block-size {} is not a multiple of 8", flags.block_size);
+  CpuBackendOptions backend_options;
+  backend_options.kernels = flags.kernels;
+  backend_options.threads = flags.threads;
+  backend_options.dtype = parse_compute_dtype(flags.dtype).value_or(ComputeDType::kAuto);
+
+  QUIRE_ASSIGN(ModelFiles files, open_model(model.name));
+  model.config = std::move(files.config);
+  model.is_gguf = files.is_gguf;
+  model.weights = std::move(files.weights);
+  stage.done("model file {}: {} ({}), {:.1f} MiB", files.path, model.config.source_architecture,
+             files.is_gguf ? "GGUF" : "safetensors", static_cast<double>(files.file_bytes) / kMiB);
+
+  QUIRE_ASSIGN(model.tokenizer, make_tokenizer(files));
+  QUIRE_ASSIGN(const std::string source, template_source(flags.chat_template, files));
+  if (!source.empty()) {
+    QUIRE_ASSIGN(model.chat_template, ChatTemplate::create(source, model.tokenizer->special()));
+  }
+  model.end_ids = merge_end_ids(model.config, *model.tokenizer);
+  stage.done("tokenizer: {} tokens, {}", model.tokenizer->vocab_size(),
+             model.chat_template ? "with a chat template" : "no chat template");
+
+  QUIRE_ASSIGN(std::unique_ptr<Backend> backend, make_cpu_backend(backend_options));
+  const std::string device = backend->description();
+  QUIRE_ASSIGN(std::unique_ptr<Model> network, create_model(model.config, *model.weights, *backend));
+  stage.done("weights: {:.1f} MiB packed for {}", static_cast<double>(network->weight_bytes) / kMiB, device);
+
+  QUIRE_ASSIGN(const DType kv_dtype, resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,
+                                                      model.config.stored_dtype, model.is_gguf));
+  const KvGeometry geometry = network->kv_geometry(flags.block_size, kv_dtype);
+  QUIRE_TRY(size_memory(model, flags, geometry, network->weight_bytes));
+  ModelRunner::Options runner;
+  runner.max_num_batched_tokens = flags.max_num_batched_tokens;
+  runner.geometry = geometry;
+  runner.num_blocks = model.kv.num_blocks;
+  model.runner = std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
+  model.runner->warm_up();
+  stage.done("KV cache: {:.1f} MiB in {} blocks of {} tokens ({}), {:.1f} sequences of {} tokens fit",
+             static_cast<double>(model.kv.bytes) / kMiB, model.kv.num_blocks.front(), flags.block_size,
+             dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
+  return model;
+}
+
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFlags& flags, EngineObserver* observer) {
+  EngineOptions options;
+  options.scheduler.max_num_batched_tokens = flags.max_num_batched_tokens;
+  options.scheduler.max_num_seqs = flags.max_num_seqs;
+  options.scheduler.max_model_len = static_cast<std::int32_t>(model.max_model_len);
+  options.scheduler.kv.block_size = flags.block_size;
+  options.scheduler.kv.enable_prefix_caching = flags.enable_prefix_caching;
+  for (std::size_t g = 0; g < model.kv.num_blocks.size(); ++g) {
+    const KvGroup& group = model.runner->capacity().geometry.groups[g];
+    options.scheduler.kv.groups.push_back({model.kv.num_blocks[g], group.window, false});
+  }
+  return std::make_unique<Engine>(std::move(options), std::move(model.runner), model.tokenizer.get(), observer);
+}
+
+}  // namespace quire
