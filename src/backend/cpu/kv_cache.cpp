@@ -1,0 +1,103 @@
+// KV memory of the CPU backend: making it, storing a step's K and V, copying blocks.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace quire {
+
+std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
+                                                   std::span<const std::int32_t> num_blocks) {
+  QUIRE_CHECK(num_blocks.size() == geometry.groups.size(), "{} block counts for {} KV groups", num_blocks.size(),
+              geometry.groups.size());
+  QUIRE_CHECK(geometry.block_size % 8 == 0 && geometry.block_size >= 8 && geometry.block_size <= 256,
+              "a block of {} tokens; it must be a multiple of 8 in 8..256", geometry.block_size);
+  auto cache = std::make_unique<CpuKvCache>();
+  cache->geometry = geometry;
+  cache->num_blocks.assign(num_blocks.begin(), num_blocks.end());
+  for (std::size_t g = 0; g < geometry.groups.size(); ++g) {
+    cache->groups.emplace_back(static_cast<std::size_t>(geometry.block_bytes(g) * num_blocks[g]));
+  }
+  reserve_attention(*cache);
+  return cache;
+}
+
+void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
+                                bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
+                                KvCache& kv_cache) {
+  auto& cache = static_cast<CpuKvCache&>(kv_cache);
+  const auto group = static_cast<std::size_t>(params.group);
+  const std::int64_t block_bytes = cache.geometry.block_bytes(group);
+  const std::int32_t block_size = cache.geometry.block_size;
+  const std::int64_t half = rotary_dim / 2, head_dim = params.head_dim;
+  const std::int64_t rotated_heads = params.q_heads + params.kv_heads;
+  const std::int64_t v_begin = rotated_heads * head_dim;
+  const std::int64_t stride = v_begin + std::int64_t{params.kv_heads} * params.v_head_dim;
+
+  // Rows [row, row + rows) of one sequence, from position pos on, all inside block `id`.
+  const auto store_run = [&](std::int64_t row, std::int32_t rows, std::int64_t pos, std::int32_t id) {
+    KvStore store;
+    store.stride = stride;
+    store.rows = rows;
+    store.block_size = block_size;
+    store.offset = static_cast<std::int32_t>(pos % block_size);
+    store.head_dim = params.head_dim;
+    store.v_head_dim = params.v_head_dim;
+    store.dtype = cache.geometry.dtype;
+    std::byte* const block = cache.groups[group].data() + id * block_bytes;
+    for (std::int64_t h = 0; h < params.kv_heads; ++h) {
+      store.k = qkv + row * stride + (params.q_heads + h) * head_dim;
+      store.v = qkv + row * stride + v_begin + h * params.v_head_dim;
+      store.block = block + cache.part_offset(group, params.layer, h);
+      kernels_.vec.store_kv(store);
+    }
+  };
+  const auto rows = static_cast<std::int64_t>(batch.row_begin.back());
+  for_rows(rows, stride, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; rotary_dim > 0 && r < end; ++r) {
+      for (std::int64_t h = 0; h < rotated_heads; ++h) {
+        kernels_.vec.rope(qkv + r * stride + h * head_dim, cos + r * half, sin + r * half, rotary_dim, interleaved);
+      }
+    }
+    for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
+      const std::int64_t first = std::max<std::int64_t>(begin, batch.row_begin[s]);
+      const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
+      for (std::int64_t r = first; r < last;) {
+        const std::int64_t pos = batch.start_pos[s] + (r - batch.row_begin[s]);
+        const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
+        const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
+        store_run(r, static_cast<std::int32_t>(run), pos, batch.block_table[entry]);
+        r += run;
+      }
+    }
+  });
+}
+
+void CpuBackend::copy_blocks(std::span<const BlockCopy> copies, KvCache& kv_cache) {
+  auto& cache = static_cast<CpuKvCache&>(kv_cache);
+  const std::int64_t block_size = cache.geometry.block_size;
+  const std::int64_t element = dtype_info(cache.geometry.dtype).block_bytes;
+  for (const BlockCopy& copy : copies) {  // in order: a target may be a later source
+    const auto g = static_cast<std::size_t>(copy.group);
+    const KvGroup& group = cache.geometry.groups[g];
+    const std::int64_t block_bytes = cache.geometry.block_bytes(g);
+    const std::byte* const source = cache.groups[g].data() + copy.source * block_bytes;
+    std::byte* const target = cache.groups[g].data() + copy.target * block_bytes;
+    const auto k_row = static_cast<std::size_t>(copy.tokens * element);
+    const auto v_bytes = static_cast<std::size_t>(copy.tokens * group.v_head_dim * element);
+    for_rows(std::int64_t{group.num_layers} * group.kv_heads, cache.head_bytes(g) / element,
+             [&](std::int64_t begin, std::int64_t end) {
+               for (std::int64_t part = begin; part < end; ++part) {
+                 const std::int64_t at = part * cache.head_bytes(g);
+                 for (std::int64_t d = 0; d < group.head_dim; ++d) {
+                   const std::int64_t row = at + d * block_size * element;
+                   std::memcpy(target + row, source + row, k_row);
+                 }
+                 const std::int64_t v = at + group.head_dim * block_size * element;
+                 std::memcpy(target + v, source + v, v_bytes);
+               }
+             });
+  }
+}
+
+}  // namespace quire

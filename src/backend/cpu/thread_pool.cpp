@@ -1,0 +1,120 @@
+#include "backend/cpu/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <string>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/check.h"
+
+namespace quire {
+namespace {
+
+// Long enough for the gaps between the operations of a step, short against a time slice.
+constexpr std::chrono::microseconds kSpinTime{40};
+constexpr int kPausesPerClockRead = 32;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Rounding to nearest, denormals kept, no traps: the same arithmetic on every thread that computes.
+void set_float_mode() {
+#if defined(__x86_64__)
+  constexpr unsigned kDefaultMxcsr = 0x1f80;
+  if (_mm_getcsr() != kDefaultMxcsr) _mm_setcsr(kDefaultMxcsr);
+#endif
+}
+
+void pin_to(int cpu) {
+  cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpu) + 1);
+  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpu) + 1);
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set);
+  pthread_setaffinity_np(pthread_self(), bytes, set);  // a refusal costs speed only
+  CPU_FREE(set);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(const Options& options) : size_(options.threads), spin_(options.spin) {
+  QUIRE_CHECK(size_ >= 1, "a thread pool needs at least one thread, not {}", size_);
+  for (int thread = 1; thread < size_; ++thread) {
+    const auto index = static_cast<std::size_t>(thread);
+    const int cpu = index < options.pin_cpus.size() ? options.pin_cpus[index] : -1;
+    workers_.emplace_back([this, thread, cpu] { work(thread, cpu); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  start_.value.fetch_add(1, std::memory_order_release);
+  start_.value.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::wait_change(Signal& signal, std::uint32_t seen) {
+  if (spin_) {
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < kPausesPerClockRead; ++i) {
+        if (signal.value.load(std::memory_order_acquire) != seen) return;
+        pause_cpu();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  while (signal.value.load(std::memory_order_acquire) == seen) signal.value.wait(seen, std::memory_order_acquire);
+}
+
+void ThreadPool::work(int thread, int pin_cpu) {
+  pthread_setname_np(pthread_self(), ("kernel-" + std::to_string(thread)).c_str());
+  if (pin_cpu >= 0) pin_to(pin_cpu);
+  set_float_mode();
+  std::uint32_t seen = 0;
+  while (true) {
+    wait_change(start_, seen);
+    ++seen;
+    if (stop_) return;
+    task_(context_, thread);
+    if (done_.value.fetch_add(1, std::memory_order_acq_rel) + 2 == static_cast<std::uint32_t>(size_)) {
+      done_.value.store(0, std::memory_order_relaxed);
+      finished_.value.fetch_add(1, std::memory_order_release);
+      finished_.value.notify_one();
+    }
+  }
+}
+
+void ThreadPool::run_erased(Task task, void* context) {
+  set_float_mode();
+  if (size_ == 1) return task(context, 0);
+  const std::uint32_t finished = finished_.value.load(std::memory_order_relaxed);
+  task_ = task;
+  context_ = context;
+  start_.value.fetch_add(1, std::memory_order_release);
+  start_.value.notify_all();
+  task(context, 0);
+  wait_change(finished_, finished);
+}
+
+void ThreadPool::barrier() {
+  if (size_ == 1) return;
+  const std::uint32_t round = barrier_round_.value.load(std::memory_order_relaxed);
+  if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size_)) {
+    arrived_.value.store(0, std::memory_order_relaxed);
+    barrier_round_.value.fetch_add(1, std::memory_order_release);
+    barrier_round_.value.notify_all();
+  } else {
+    wait_change(barrier_round_, round);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+// Scalar pieces of the reference kernels: exp, and the fixed-order lane sum.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace quire::ref {
+
+// e^x to 2 ulp for x <= 88 (larger x: e^88); 0 below -87, 1 at 0. Range reduction in two parts and the minimax
+// polynomial of the Cephes library's expf, FMA written out.
+inline float exp(float x) {
+  if (x < -87.0f) return 0.0f;
+  const float t = x < 88.0f ? x : 88.0f;
+  const float n = std::nearbyint(t * 1.44269504f);
+  float r = std::fma(n, -0.693359375f, t);
+  r = std::fma(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = std::fma(p, r, 1.3981999507e-3f);
+  p = std::fma(p, r, 8.3334519073e-3f);
+  p = std::fma(p, r, 4.1665795894e-2f);
+  p = std::fma(p, r, 1.6666665459e-1f);
+  p = std::fma(p, r, 5.0000001201e-1f);
+  const float y = std::fma(p, r * r, r) + 1.0f;
+  return y * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+}
+
+// Folds 64 lanes: (0 + 1) + (2 + 3) of the sixteens, then halves.
+inline float fold_lanes(const float* lanes) {
+  float v[16];
+  for (int l = 0; l < 16; ++l) v[l] = (lanes[l] + lanes[16 + l]) + (lanes[32 + l] + lanes[48 + l]);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) v[l] = v[l] + v[l + half];
+  }
+  return v[0];
+}
+
+}  // namespace quire::ref
