@@ -1,0 +1,106 @@
+// `quire bench-engine`: the engine without HTTP, for side-by-side measurements. Prints one line of JSON: prompt processing
+// of one sequence (`prefill` tokens), then `batch` sequences that decode `decode` tokens each. Prefix caching is off.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "app/commands.h"
+#include "app/load.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace quire {
+namespace {
+
+struct BenchFlags {
+  EngineFlags engine;
+  int prefill = 512, decode = 64, batch = 1, context = 64, repeat = 3;
+  bool verbose = false;
+};
+
+// Drives the executor directly with plans: no threads in between.
+class Driver {
+ public:
+  Driver(ModelRunner& runner, std::int32_t block_size, std::int64_t vocab, int batch)
+      : runner_(runner), block_size_(block_size), vocab_(vocab), batch_(batch) {
+    auto params = std::make_shared<SamplingParams>();
+    params->temperature = 0;
+    for (int s = 0; s < batch_; ++s)
+      pending_.push_back({SlotId{s}, params, std::make_shared<std::vector<TokenId>>()});
+  }
+  // Seconds to compute `tokens` tokens of sequences [0, sequences) from position `start`.
+  double step(int sequences, int start, int tokens) {
+    StepPlan plan;
+    plan.added = std::move(pending_);
+    pending_.clear();
+    plan.block_table.resize(1);
+    plan.table_begin.assign(1, {0});
+    for (int s = 0; s < sequences; ++s) {
+      plan.rows.push_back({SlotId{s}, start, tokens, tokens - 1, true, false});
+      for (int i = 0; i < tokens; ++i) plan.token_ids.push_back(static_cast<TokenId>((s * 7919 + (start + i) * 104729 + 13) % vocab_));
+      const int blocks = (start + tokens + block_size_ - 1) / block_size_;
+      for (int b = 0; b < blocks; ++b) plan.block_table[0].push_back(s * blocks_per_sequence_ + b);
+      plan.table_begin[0].push_back(static_cast<std::int32_t>(plan.block_table[0].size()));
+    }
+    const double begin = now_s();
+    runner_.submit(plan);
+    runner_.wait();
+    return now_s() - begin;
+  }
+  void set_blocks_per_sequence(int blocks) { blocks_per_sequence_ = blocks; }
+
+ private:
+  ModelRunner& runner_;
+  int block_size_;
+  std::int64_t vocab_;
+  int batch_, blocks_per_sequence_ = 0;
+  std::vector<StepPlan::AddedSlot> pending_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int run_bench(const BenchFlags& flags) {
+  set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  EngineFlags engine = flags.engine;
+  const int block = engine.block_size;
+  const int per_sequence = (std::max(flags.prefill, flags.context + flags.decode) + block - 1) / block;
+  engine.num_gpu_blocks_override = per_sequence * flags.batch;
+  engine.max_num_batched_tokens = std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
+  Result<LoadedModel> model = load_model(engine);
+  if (!model) return fail(model.error());
+  Driver driver(*model->runner, block, model->config.vocab_size, flags.batch);
+  driver.set_blocks_per_sequence(per_sequence);
+  std::vector<double> prefill, decode;
+  for (int r = 0; r <= flags.repeat; ++r) {   // the first round warms up
+    const double prefill_s = flags.prefill > 0 ? driver.step(1, 0, flags.prefill) : 1;
+    driver.step(flags.batch, 0, flags.context);
+    double decode_s = 0;
+    for (int i = 0; i < flags.decode; ++i) decode_s += driver.step(flags.batch, flags.context + i, 1);
+    if (r == 0) continue;
+    prefill.push_back(flags.prefill / prefill_s);
+    if (flags.decode > 0) decode.push_back(flags.batch * flags.decode / decode_s);
+  }
+  std::printf("{\"prefill_tokens\": %d, \"prefill_tok_s\": %.1f, \"batch\": %d, \"decode_tok_s\": %.1f}\n", flags.prefill,
+              median(prefill), flags.batch, decode.empty() ? 0.0 : median(decode));
+  return 0;
+}
+
+}  // namespace
+
+Command add_bench_engine(CLI::App& command) {
+  auto flags = std::make_shared<BenchFlags>();
+  add_engine_flags(command, flags->engine);
+  command.add_option("--prefill", flags->prefill, "Prompt tokens")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  command.add_option("--decode", flags->decode, "Tokens per sequence")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  command.add_option("--batch", flags->batch, "Sequences that decode together")->check(CLI::Range(1, 4096))->capture_default_str();
+  command.add_option("--context", flags->context, "Tokens in the cache before decoding")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--repeat", flags->repeat, "Rounds; medians are printed")->check(CLI::Range(1, 1000))->capture_default_str();
+  command.add_flag("--verbose", flags->verbose, "Show loading");
+  return [flags] { return run_bench(*flags); };
+}
+
+}  // namespace quire

@@ -1,0 +1,22 @@
+// The commands of the `quire` executable. Each adds its flags to a CLI11 subcommand and returns what runs it: an exit
+// code, after its own output.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace quire {
+
+using Command = std::function<int()>;
+
+Command add_serve(CLI::App& command);
+Command add_generate(CLI::App& command);
+Command add_chat(CLI::App& command);
+Command add_inspect(CLI::App& command);
+Command add_bench_engine(CLI::App& command);
+
+// Prints "quire: error: ..." to stderr; returns 1.
+struct Error;
+int fail(const Error& error);
+
+}  // namespace quire

@@ -1,0 +1,56 @@
+#include "app/flags.h"
+
+#include <gtest/gtest.h>
+
+#include "app/flag_advice.h"
+
+namespace quire {
+namespace {
+
+TEST(ParseMaxModelLen, NumbersAndSuffixes) {
+  EXPECT_EQ(parse_max_model_len("4096")->value(), 4096);
+  EXPECT_EQ(parse_max_model_len("4k")->value(), 4000);
+  EXPECT_EQ(parse_max_model_len("4K")->value(), 4096);
+  EXPECT_EQ(parse_max_model_len("25.6k")->value(), 25600);
+  EXPECT_FALSE(parse_max_model_len("auto")->has_value());
+  EXPECT_FALSE(parse_max_model_len("")->has_value());
+  for (const char* bad : {"0", "-5", "4.5", "4x", "k", "nan", "inf", "1e30"})
+    EXPECT_FALSE(parse_max_model_len(bad)) << bad;
+}
+
+TEST(ParseBytes, NumbersAndSuffixes) {
+  EXPECT_EQ(*parse_bytes("--x", "1000"), 1000);
+  EXPECT_EQ(*parse_bytes("--x", "512M"), 512 << 20);
+  EXPECT_EQ(*parse_bytes("--x", "1.5GiB"), 3LL << 29);
+  EXPECT_EQ(*parse_bytes("--x", "2GB"), 2LL << 30);
+  for (const char* bad : {"", "0", "-1", "2X", "G", "1e300"}) EXPECT_FALSE(parse_bytes("--x", bad)) << bad;
+}
+
+TEST(ResolveKvDtype, FollowsComputeAndFile) {
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kFloat32, DType::kQ4_1, true), DType::kF32);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kBF16, false), DType::kBF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("float16", ComputeDType::kFloat32, DType::kF32, false), DType::kF16);
+  EXPECT_FALSE(resolve_kv_dtype("int3", ComputeDType::kAuto, DType::kF32, false));
+}
+
+TEST(FlagAdvice, KnownButNotBuiltIsNamedWithAHint) {
+  EXPECT_EQ(flag_advice("--tensor-parallel-size=2", {}),
+            "--tensor-parallel-size is a flag of vLLM that this version of Quire does not have: one process uses all its "
+            "cores; set --threads");
+}
+TEST(FlagAdvice, TypingErrorGetsTheNearest) {
+  EXPECT_EQ(flag_advice("--max-model-lne", {"--max-model-len", "--max-num-seqs"}),
+            "unknown flag --max-model-lne; did you mean --max-model-len?");
+  EXPECT_EQ(flag_advice("--zzzzzzzzzz", {"--port"}), "unknown flag --zzzzzzzzzz; see --help");
+}
+TEST(EditDistance, CountsSteps) {
+  EXPECT_EQ(edit_distance("abc", "abc"), 0);
+  EXPECT_EQ(edit_distance("abc", "acb"), 1);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+}
+
+}  // namespace
+}  // namespace quire
