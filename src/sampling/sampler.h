@@ -3,8 +3,10 @@
 // different threads, calls for one slot may not.
 //
 // Order (vLLM's): raw log-softmax for logprobs; allowed tokens; bad words; min tokens; logit bias; penalties; then
-// greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a draw. The draw is keyed by (seed,
-// position of the generated token), by a counter-based generator: no state, so preemption changes nothing.
+// greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a draw by inverse CDF over the kept
+// tokens in ascending id. The draw is keyed by (seed, position of the generated token in the whole sequence), by a
+// counter-based generator: no state, so preemption changes nothing. NaN counts as minus infinity; when nothing is left
+// to choose from, the lowest id that the rules allow is given.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@ namespace quire {
 
 struct TokenLogprobs {
   TokenId token = -1;
-  float logprob = 0;                                  // of `token`, from the raw logits
+  float logprob = 0;                                  // of `token`, from the raw logits; may be minus infinity
   std::int32_t rank = 0;                              // 1: the most likely
   std::vector<std::pair<TokenId, float>> top;         // best first, ties to the lowest id
 };
@@ -29,7 +31,8 @@ class Sampler {
   explicit Sampler(std::int64_t vocab_size);
   ~Sampler();
   // prompt: for repetition penalty; generated: tokens drawn before (empty for a new request).
-  void add_slot(SlotId slot, const SamplingParams& params, std::span<const TokenId> prompt);
+  void add_slot(SlotId slot, const SamplingParams& params, std::span<const TokenId> prompt,
+                std::span<const TokenId> generated = {});
   void remove_slot(SlotId slot);
 
   // Draws the next token of the slot and remembers it. logits: [vocab], overwritten. mask: allowed-token bit set of

@@ -1,0 +1,51 @@
+// Log-probabilities of one row: raw log-softmax, as float64 where sums are concerned.
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "sampling/row_math.h"
+#include "sampling/sampler.h"
+
+namespace quire {
+namespace {
+
+// NaN and plus infinity never reach an answer.
+float sane(float x) {
+  if (!(x >= kMinusInfinity)) return kMinusInfinity;
+  return std::min(x, std::numeric_limits<float>::max());
+}
+
+std::int32_t rank_of(std::span<const float> logits, TokenId token) {
+  const float value = sane(logits[static_cast<std::size_t>(token)]);
+  std::int32_t better = 0;
+  for (const float x : logits) better += x > value ? 1 : 0;
+  for (TokenId id = 0; id < token; ++id) {
+    better += sane(logits[static_cast<std::size_t>(id)]) == value ? 1 : 0;
+  }
+  return better + 1;
+}
+
+}  // namespace
+
+TokenLogprobs Sampler::logprobs_of(std::span<const float> logits, TokenId token, std::int32_t top_count) {
+  QUIRE_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "token {} of {}", token,
+              logits.size());
+  const float max = std::min(row_max(logits).value, std::numeric_limits<float>::max());
+  // A row of nothing but minus infinity has no distribution: everything is impossible.
+  const double log_total =
+      max == kMinusInfinity ? 0.0 : static_cast<double>(max) + std::log(row_sum_exp(logits, max));
+  const auto logprob = [&](TokenId id) {
+    return static_cast<float>(static_cast<double>(sane(logits[static_cast<std::size_t>(id)])) - log_total);
+  };
+  TokenLogprobs out;
+  out.token = token;
+  out.logprob = logprob(token);
+  out.rank = rank_of(logits, token);
+  thread_local std::vector<TokenId> best;
+  top_ids(logits, top_count, &best);
+  out.top.reserve(best.size());
+  for (const TokenId id : best) out.top.emplace_back(id, logprob(id));
+  return out;
+}
+
+}  // namespace quire

@@ -1,0 +1,120 @@
+// Row arithmetic; see row_math.h.
+#include "sampling/row_math.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kLanes = 8;
+constexpr std::size_t kChunk = 128;        // elements whose maximum is looked at together
+constexpr std::int32_t kHeapLimit = 512;   // above it, top_ids selects over the whole row
+
+float chunk_max(const float* x, std::size_t count) {
+  std::array<float, kLanes> lane;
+  lane.fill(kMinusInfinity);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  }
+  for (; i < count; ++i) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+  return *std::max_element(lane.begin(), lane.end());
+}
+
+// The order of candidates: greater value first, then the lower id.
+struct Better {
+  const float* row;
+  float value(TokenId id) const { return row[id] >= kMinusInfinity ? row[id] : kMinusInfinity; }
+  bool operator()(TokenId a, TokenId b) const {
+    const float x = value(a), y = value(b);
+    return x > y || (x == y && a < b);
+  }
+};
+
+}  // namespace
+
+void sanitize_row(std::span<float> row) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (float& x : row) {
+    const float y = x >= kMinusInfinity ? x : kMinusInfinity;
+    x = y < kLargest ? y : kLargest;
+  }
+}
+
+RowMax row_max(std::span<const float> row) {
+  RowMax best;
+  std::size_t best_begin = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += kChunk) {
+    const float value = chunk_max(row.data() + begin, std::min(kChunk, row.size() - begin));
+    if (value > best.value) {
+      best.value = value;
+      best_begin = begin;
+    }
+  }
+  if (best.value == kMinusInfinity) return best;
+  std::size_t i = best_begin;
+  while (row[i] != best.value) ++i;
+  best.id = static_cast<TokenId>(i);
+  return best;
+}
+
+double row_sum(std::span<const float> row) {
+  std::array<double, kLanes> lane{};
+  std::size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    for (std::size_t l = 0; l < kLanes; ++l) lane[l] += static_cast<double>(row[i + l]);
+  }
+  for (std::size_t l = 0; i + l < row.size(); ++l) lane[l] += static_cast<double>(row[i + l]);
+  return std::accumulate(lane.begin(), lane.end(), 0.0);
+}
+
+double row_sum_exp(std::span<const float> row, float max) {
+  std::array<float, 512> part;
+  double sum = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += part.size()) {
+    const std::size_t count = std::min(part.size(), row.size() - begin);
+    const float* x = row.data() + begin;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float y = x[i] - max;
+      part[i] = exp_nonpositive(y > 0.0f ? 0.0f : y);  // plus infinity counts as the maximum
+    }
+    sum += row_sum({part.data(), count});
+  }
+  return sum;
+}
+
+void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId>* out) {
+  const auto size = static_cast<std::int32_t>(row.size());
+  count = std::clamp(count, 0, size);
+  const Better better{row.data()};
+  if (count > kHeapLimit) {
+    out->resize(row.size());
+    std::iota(out->begin(), out->end(), 0);
+    if (count < size) std::nth_element(out->begin(), out->begin() + count, out->end(), better);
+    out->resize(static_cast<std::size_t>(count));
+    std::sort(out->begin(), out->end(), better);
+    return;
+  }
+  // A heap whose top is the worst of the best; chunks without anything greater are skipped by their maximum.
+  out->resize(static_cast<std::size_t>(count));
+  if (count == 0) return;
+  std::iota(out->begin(), out->end(), 0);
+  std::make_heap(out->begin(), out->end(), better);
+  for (std::int32_t begin = count; begin < size; begin += static_cast<std::int32_t>(kChunk)) {
+    const std::int32_t end = std::min(size, begin + static_cast<std::int32_t>(kChunk));
+    float worst = better.value(out->front());
+    if (!(chunk_max(row.data() + begin, static_cast<std::size_t>(end - begin)) > worst)) continue;
+    for (TokenId id = begin; id < end; ++id) {
+      if (!(row[static_cast<std::size_t>(id)] > worst)) continue;  // of equals, the lower id is already in
+      std::pop_heap(out->begin(), out->end(), better);
+      out->back() = id;
+      std::push_heap(out->begin(), out->end(), better);
+      worst = better.value(out->front());
+    }
+  }
+  std::sort_heap(out->begin(), out->end(), better);
+}
+
+}  // namespace quire

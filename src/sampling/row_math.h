@@ -1,0 +1,53 @@
+// Arithmetic over one row of logits. Plain loops in fixed-width lanes that the compiler turns into vectors: every
+// element goes through the same f32 operations wherever it stands, and sums have one order, so the bits do not depend
+// on the thread. NaN counts as minus infinity everywhere.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace quire {
+
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// e^y for y <= 0, relative error under 2e-7; 0 below -87 (never a denormal) and for NaN. Range reduction by powers of
+// two, then the polynomial of Cephes' expf.
+inline float exp_nonpositive(float y) {
+  constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const float z = y >= -87.0f ? y : -87.0f;
+  const float n = (z * 1.44269504088896341f + kRounder) - kRounder;
+  const float r = (z - n * 0.693359375f) - n * -2.12194440e-4f;
+  float poly = 1.9875691500e-4f;
+  poly = poly * r + 1.3981999507e-3f;
+  poly = poly * r + 8.3334519073e-3f;
+  poly = poly * r + 4.1665795894e-2f;
+  poly = poly * r + 1.6666665459e-1f;
+  poly = poly * r + 5.0000001201e-1f;
+  const float mantissa = (poly * (r * r) + r) + 1.0f;
+  const float power = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+  return y >= -87.0f ? mantissa * power : 0.0f;
+}
+
+// NaN becomes minus infinity, plus infinity the largest float.
+void sanitize_row(std::span<float> row);
+
+struct RowMax {
+  float value = kMinusInfinity;
+  TokenId id = 0;  // lowest one that has it; 0 when all are minus infinity
+};
+RowMax row_max(std::span<const float> row);
+
+// Sum in double: eight interleaved partial sums, added in order.
+double row_sum(std::span<const float> row);
+// Sum of e^(row[i] - max) in double, in the order of row_sum. max is finite.
+double row_sum_exp(std::span<const float> row, float max);
+
+// The `count` best ids (greater value first, then the lower id) in that order. out is overwritten.
+void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId>* out);
+
+}  // namespace quire
