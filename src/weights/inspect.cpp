@@ -15,7 +15,7 @@ namespace {
 template <class... Args>
 void add_line(std::string* out, std::string_view label, fmt::format_string<Args...> format,
               Args&&... args) {
-  fmt::format_to(std::back_inserter(*out), "{:<18}", fmt::format("{}:", label));
+  fmt::format_to(std::back_inserter(*out), "{:<20}", fmt::format("{}:", label));
   fmt::format_to(std::back_inserter(*out), format, std::forward<Args>(args)...);
   out->push_back('\n');
 }

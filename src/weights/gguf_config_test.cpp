@@ -1,0 +1,162 @@
+#include <functional>
+
+#include "weights/gguf_file.h"
+#include "weights/gguf_names.h"
+#include "weights/model_config.h"
+#include "weights/test_files.h"
+
+namespace quire {
+namespace {
+
+using testing::ByteWriter;
+using testing::Bytes;
+using testing::expect_error;
+using testing::GgufBuilder;
+using testing::tiny_llama_gguf;
+
+Result<ModelConfig> parse(const GgufBuilder& builder) {
+  const Bytes bytes = builder.build();
+  const auto file = GgufFile::parse(bytes, "f.gguf");
+  if (!file) return tl::unexpected(file.error());
+  return parse_gguf_config(*file);
+}
+
+TEST(GgufConfig, TinyLlama) {
+  const auto config = parse(tiny_llama_gguf());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->architecture, "llama");
+  EXPECT_EQ(config->vocab_size, 6);
+  EXPECT_EQ(config->hidden_size, 8);
+  EXPECT_EQ(config->intermediate_size, 16);
+  EXPECT_EQ(config->num_layers, 2);
+  EXPECT_EQ(config->num_heads, 2);
+  EXPECT_EQ(config->num_kv_heads, 1);
+  EXPECT_EQ(config->head_dim, 4);
+  EXPECT_EQ(config->max_position, 64);
+  EXPECT_FLOAT_EQ(static_cast<float>(config->norm_eps), 1e-5f);
+  EXPECT_TRUE(config->tied_embeddings);
+  EXPECT_TRUE(config->rope.interleaved);
+  EXPECT_EQ(config->rope.rotary_dim, 4);
+  EXPECT_EQ(config->rope.theta, 10000.0);
+  EXPECT_EQ(config->stored_dtype, DType::kF32);
+  EXPECT_THAT(config->eos_ids, ::testing::ElementsAre(1));
+  EXPECT_EQ(config->bos_id, 0);
+}
+
+TEST(GgufConfig, Options) {
+  GgufBuilder gguf = tiny_llama_gguf();
+  gguf.f32("llama.rope.freq_base", 5000).str("llama.rope.scaling.type", "linear");
+  gguf.f32("llama.rope.scaling.factor", 4).u32("llama.rope.dimension_count", 2);
+  gguf.u32("tokenizer.ggml.eot_token_id", 3).u32("tokenizer.ggml.eom_token_id", 600);
+  gguf.f32_tensor("output.weight", {8, 6}).f32_tensor("blk.0.attn_q.bias", {8});
+  gguf.f32_tensor("blk.0.attn_output.bias", {8}).f32_tensor("blk.0.ffn_down.bias", {8});
+  const auto factor_index = static_cast<float>(gguf.data_bytes / 4);  // the builder's value there
+  gguf.f32_tensor("rope_freqs.weight", {1});
+  const auto config = parse(gguf);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kLinear);
+  EXPECT_EQ(config->rope.factor, 4.0);
+  EXPECT_EQ(config->rope.theta, 5000.0);
+  EXPECT_EQ(config->rope.rotary_dim, 2);
+  EXPECT_THAT(config->rope.freq_factors, ::testing::ElementsAre(factor_index));
+  EXPECT_THAT(config->eos_ids, ::testing::ElementsAre(1, 3)) << "600 is outside the vocabulary";
+  EXPECT_FALSE(config->tied_embeddings);
+  EXPECT_TRUE(config->attention_bias && config->attention_out_bias && config->mlp_bias);
+}
+
+TEST(GgufConfig, OlderKeyOfTheLinearFactor) {
+  const auto config = parse(tiny_llama_gguf().f32("llama.rope.scale_linear", 2));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kLinear);
+  EXPECT_EQ(config->rope.factor, 2.0);
+}
+
+Bytes int_array(std::initializer_list<std::int32_t> values) {
+  ByteWriter body;
+  body.put(std::uint32_t{5}).put(std::uint64_t{values.size()});
+  for (std::int32_t value : values) body.put(value);
+  return body.bytes();
+}
+
+// The tiny model with other metadata: keys given by `spoil` instead of the usual head counts.
+GgufBuilder with_heads(const std::function<void(GgufBuilder&)>& heads) {
+  GgufBuilder gguf;
+  gguf.str("general.architecture", "llama").u32("llama.block_count", 2);
+  gguf.u32("llama.embedding_length", 8).u32("llama.feed_forward_length", 16);
+  gguf.u32("llama.context_length", 64).f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+  gguf.f32_tensor("token_embd.weight", {8, 6});
+  heads(gguf);
+  return gguf;
+}
+
+TEST(GgufConfig, HeadCountsPerLayer) {
+  const auto equal = parse(with_heads([](GgufBuilder& g) {
+    g.u32("llama.attention.head_count", 4);
+    g.raw("llama.attention.head_count_kv", 9, int_array({2, 2}));
+  }));
+  ASSERT_TRUE(equal) << equal.error().message;
+  EXPECT_EQ(equal->num_kv_heads, 2);
+  expect_error(parse(with_heads([](GgufBuilder& g) {
+                 g.u32("llama.attention.head_count", 4);
+                 g.raw("llama.attention.head_count_kv", 9, int_array({2, 4}));
+               })),
+               "differs between layers (2 and 4)");
+}
+
+TEST(GgufConfig, RefusesBadValues) {
+  const auto heads = [](std::uint32_t n) {
+    return with_heads([n](GgufBuilder& g) { g.u32("llama.attention.head_count", n); });
+  };
+  expect_error(parse(heads(0)), "must be positive");
+  expect_error(parse(heads(4000000000u)), "the limit is 2147483647");
+  expect_error(parse(with_heads([](GgufBuilder&) {})), "head_count\" is missing");
+  expect_error(parse(with_heads([](GgufBuilder& g) { g.str("llama.attention.head_count", "4"); })),
+               "is not an integer");
+  expect_error(parse(GgufBuilder().u32("x", 1)), "general.architecture\" is missing");
+  expect_error(parse(GgufBuilder().str("general.architecture", "rwkv7")),
+               "\"rwkv7\" is not supported; known: llama, mistral");
+  expect_error(parse(GgufBuilder().str("general.architecture", "llama")), "token_embd.weight");
+  const auto tiny = [](auto&& change) {
+    GgufBuilder gguf = tiny_llama_gguf();
+    change(gguf);
+    return parse(gguf);
+  };
+  expect_error(tiny([](auto& g) { g.u32("llama.expert_count", 8); }), "mixture of 8 experts");
+  expect_error(tiny([](auto& g) { g.u32("llama.attention.value_length", 6); }),
+               "key size 4 and value size 6 differ");
+  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "yarn"); }), "RoPE kind \"yarn\"");
+  expect_error(tiny([](auto& g) { g.str("llama.rope.freq_base", "x"); }), "not a number");
+  expect_error(tiny([](auto& g) { g.u32("split.count", 3); }), "one of 3 parts");
+  expect_error(tiny([](auto& g) { g.u32("llama.rope.dimension_count", 3); }), "3 rotary dimensions");
+  expect_error(tiny([](auto& g) { g.f32_tensor("rope_freqs.weight", {3}); }), "F32 [2] is expected");
+  expect_error(tiny([](auto& g) { g.tensor({"rope_freqs.weight", {2}, 0, 0}); }), "overlap");
+}
+
+TEST(GgufNames, MapToHuggingFace) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"token_embd.weight", "model.embed_tokens.weight"},
+      {"output_norm.weight", "model.norm.weight"},
+      {"output.weight", "lm_head.weight"},
+      {"blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight"},
+      {"blk.12.attn_q.weight", "model.layers.12.self_attn.q_proj.weight"},
+      {"blk.1.attn_k.bias", "model.layers.1.self_attn.k_proj.bias"},
+      {"blk.1.attn_v.weight", "model.layers.1.self_attn.v_proj.weight"},
+      {"blk.1.attn_output.weight", "model.layers.1.self_attn.o_proj.weight"},
+      {"blk.1.ffn_norm.weight", "model.layers.1.post_attention_layernorm.weight"},
+      {"blk.1.ffn_gate.weight", "model.layers.1.mlp.gate_proj.weight"},
+      {"blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight"},
+      {"blk.1.ffn_down.bias", "model.layers.1.mlp.down_proj.bias"},
+      // Unknown names stay.
+      {"rope_freqs.weight", "rope_freqs.weight"},
+      {"blk.1.new_thing.weight", "blk.1.new_thing.weight"},
+      {"blk.x.attn_q.weight", "blk.x.attn_q.weight"},
+      {"blk..attn_q.weight", "blk..attn_q.weight"},
+      {"blk.1", "blk.1"},
+      {"blk.", "blk."},
+      {"plain", "plain"},
+  };
+  for (const auto& [gguf, hf] : pairs) EXPECT_EQ(hf_name_of_gguf(gguf), hf);
+}
+
+}  // namespace
+}  // namespace quire

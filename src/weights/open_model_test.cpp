@@ -1,0 +1,131 @@
+#include "weights/gguf_file.h"
+#include "weights/inspect.h"
+#include "weights/test_files.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+namespace {
+
+using testing::expect_error;
+using testing::safetensors_bytes;
+using testing::TempFolder;
+using testing::tiny_config_json;
+using testing::tiny_llama_gguf;
+
+constexpr const char* kNorm =
+    R"({"model.norm.weight": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}})";
+
+// A Hugging Face folder with one tensor.
+void write_hf(const TempFolder& folder) {
+  folder.write("config.json", tiny_config_json(R"(, "eos_token_id": 1)"));
+  folder.write("generation_config.json", R"({"eos_token_id": [2], "temperature": 0.5})");
+  folder.write("tokenizer.json", "{}");
+  folder.write("model.safetensors", safetensors_bytes(kNorm, 32));
+}
+
+TEST(OpenModel, GgufFile) {
+  const TempFolder folder;
+  const std::string path = folder.write(
+      "m.gguf", tiny_llama_gguf().str("tokenizer.chat_template", "{{ x }}\nsecond").build());
+  for (const std::string& given : {path, folder.path()}) {  // the file, or the folder that holds it
+    const auto files = open_model(given);
+    ASSERT_TRUE(files) << files.error().message;
+    EXPECT_TRUE(files->is_gguf);
+    EXPECT_EQ(files->chat_template, "{{ x }}\nsecond");
+    EXPECT_EQ(files->config.num_layers, 2);
+    EXPECT_TRUE(files->weights->permuted_qk());
+    EXPECT_EQ(files->gguf->get_array("tokenizer.ggml.tokens")->strings.size(), 6u);
+    EXPECT_TRUE(files->weights->require("model.layers.1.self_attn.k_proj.weight", {4, 8}));
+    EXPECT_EQ(files->weights->names().size(), 20u);
+  }
+}
+
+TEST(OpenModel, HuggingFaceFolder) {
+  const TempFolder folder;
+  write_hf(folder);
+  const auto files = open_model(folder.path());
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_FALSE(files->is_gguf);
+  EXPECT_EQ(files->gguf, nullptr);
+  EXPECT_EQ(files->tokenizer_json, "{}");
+  EXPECT_THAT(files->config.eos_ids, ::testing::ElementsAre(1, 2));
+  EXPECT_EQ(files->config.generation.temperature, 0.5);
+  EXPECT_EQ(files->chat_template, "");
+  EXPECT_FALSE(files->weights->permuted_qk());
+  EXPECT_EQ(files->file_bytes, safetensors_bytes(kNorm, 32).size());
+}
+
+TEST(OpenModel, ChatTemplateOfAFolder) {
+  const TempFolder folder;
+  write_hf(folder);
+  const auto chat_template = [&] {
+    const auto files = open_model(folder.path());
+    return files ? files->chat_template : files.error().message;
+  };
+  folder.write("tokenizer_config.json", R"({"chat_template": "plain"})");
+  EXPECT_EQ(chat_template(), "plain");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "t"},
+      {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(chat_template(), "d");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "x", "template": "t"}]})");
+  EXPECT_EQ(chat_template(), "");
+  folder.write("tokenizer_config.json", R"({"chat_template": 3})");
+  EXPECT_THAT(chat_template(), ::testing::HasSubstr("a string is expected"));
+  folder.write("chat_template.jinja", "from the file");
+  EXPECT_EQ(chat_template(), "from the file");
+}
+
+TEST(OpenModel, SaysWhatIsWrong) {
+  const TempFolder folder;
+  expect_error(open_model(""), "no such file or folder");
+  expect_error(open_model(folder.path() + "/none"), "no such file or folder");
+  expect_error(open_model(folder.path()), "neither config.json nor a .gguf");
+  expect_error(open_model(folder.write("w.safetensors", "x")), "give its folder");
+  expect_error(open_model(folder.write("a.gguf", "GGUF")), "truncated");
+  folder.write("b.gguf", "GGUF");
+  expect_error(open_model(folder.path()), "holds 2 .gguf files; name one of them");
+  folder.write("config.json", "{}");
+  expect_error(open_model(folder.path()), "config.json: architecture");
+  folder.write("config.json", tiny_config_json());
+  expect_error(open_model(folder.path()), "has neither model.safetensors");
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "../../x.safetensors"}})");
+  expect_error(open_model(folder.path()), "same folder");
+}
+
+TEST(WeightSource, ChecksShapesAndKnowsWhatWasNotUsed) {
+  const TempFolder folder;
+  const auto files = open_model(folder.write("m.gguf", tiny_llama_gguf().build()));
+  ASSERT_TRUE(files) << files.error().message;
+  const WeightSource& weights = *files->weights;
+  expect_error(weights.require("model.norm.weight", {9}), "has shape [8], the model's configuration");
+  expect_error(weights.optional("model.norm.weight", {8, 1}), "needs [8, 1]");
+  expect_error(weights.require("lm_head.weight", {6, 8}), "no tensor \"lm_head.weight\" [6, 8]");
+  EXPECT_TRUE(weights.optional("lm_head.weight", {6, 8})->empty());
+  EXPECT_EQ(weights.unused_names().size(), 20u);
+  const auto norm = weights.require("model.norm.weight", {8});
+  ASSERT_TRUE(norm);
+  weights.release_pages(*norm);
+  EXPECT_EQ(weights.unused_names().size(), 19u);
+  EXPECT_THAT(weights.unused_names(), ::testing::Not(::testing::Contains("model.norm.weight")));
+}
+
+TEST(Inspect, DescribesAModel) {
+  const TempFolder folder;
+  const auto files = open_model(folder.write(
+      "m.gguf", tiny_llama_gguf().str("tokenizer.chat_template", "first\nsecond").build()));
+  ASSERT_TRUE(files) << files.error().message;
+  const std::string text = describe_model(*files);
+  for (const char* part : {"llama (llama)", "GGUF version 3", "2 query, 1 key-value, of 4",
+                           "6 tokens, head tied to the embedding", "20 tensors", "first",
+                           "64 tokens"}) {
+    EXPECT_THAT(text, ::testing::HasSubstr(part));
+  }
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("second")));
+  EXPECT_THAT(describe_model(*files, {.list_tensors = true}),
+              ::testing::HasSubstr("model.layers.1.mlp.down_proj.weight  F32  [8, 16]  512 bytes"));
+  // Embedding 48, norms 5 x 8, and per layer 64 + 32 + 32 + 64 + 3 x 128.
+  EXPECT_EQ(count_parameters(*files->weights), 48 + 40 + 2 * 576);
+}
+
+}  // namespace
+}  // namespace quire
