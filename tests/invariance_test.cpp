@@ -1,0 +1,106 @@
+// The engine's first promise: the bits of a request's logits do not depend on what else runs, how its prompt is chunked,
+// preemption, prefix-cache hits, block size or threads.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "step_driver.h"
+
+namespace quire {
+namespace {
+
+struct Case {
+  const char* model;
+  const char* dtype;
+};
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model << " " << c.dtype; }
+
+std::vector<TokenId> long_prompt() {
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 100; ++i) prompt.push_back(4 + (i * 37 + i * i) % 500);
+  return prompt;
+}
+
+void expect_same_bits(const Followed& want, const Followed& got, const char* what) {
+  EXPECT_EQ(want.tokens, got.tokens) << what;
+  for (const auto& [position, row] : want.logits) {
+    const auto found = got.logits.find(position);
+    if (found == got.logits.end()) continue;   // computed in the same step as a later one, or cached
+    EXPECT_EQ(std::memcmp(row.data(), found->second.data(), row.size() * sizeof(float)), 0)
+        << what << ": logits differ at position " << position;
+  }
+  EXPECT_GE(got.logits.size(), 20u) << what;
+}
+
+class Invariance : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Invariance, SameBitsWhateverHappensAround) {
+  EngineFlags flags;
+  const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
+  const auto context = static_cast<std::int32_t>(model.max_model_len);
+  for (const double temperature : {0.0, 1.0}) {
+    SamplingParams sampling;
+    sampling.temperature = temperature;
+    sampling.seed = 42;
+    const auto run = [&](const FollowOptions& options) {
+      return run_followed(*model.runner, context, long_prompt(), sampling, 24, options);
+    };
+    const Followed alone = run({});
+    ASSERT_EQ(alone.tokens.size(), 24u);
+    for (const std::int32_t chunk : {1, 7, 64}) {
+      FollowOptions options;
+      options.max_num_batched_tokens = chunk;
+      expect_same_bits(alone, run(options), "chunked");
+    }
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      FollowOptions options;
+      options.others = 31;
+      options.lead_steps = static_cast<int>(seed) * 3;
+      options.seed = seed;
+      expect_same_bits(alone, run(options), "with 31 others");
+      options.max_num_batched_tokens = 33;
+      options.prefix_caching = false;
+      expect_same_bits(alone, run(options), "with 31 others, chunked, no prefix cache");
+    }
+    std::int64_t preemptions = 0;
+    for (const std::uint64_t seed : {4, 5, 6, 7}) {
+      FollowOptions options;
+      options.others = 31;
+      options.num_blocks = 6;
+      options.lead_steps = 4;
+      options.seed = seed;
+      const Followed pressed = run(options);
+      preemptions += pressed.preemptions;
+      expect_same_bits(alone, pressed, "with 6 blocks and preemption");
+    }
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
+TEST_P(Invariance, SameBitsForEveryThreadCountAndBlockSize) {
+  SamplingParams sampling;
+  sampling.temperature = 0;
+  Followed want;
+  for (const int threads : {1, 2, 3}) {
+    for (const std::int32_t block_size : {8, 32, 128}) {
+      EngineFlags flags;
+      flags.threads = threads;
+      flags.block_size = block_size;
+      const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
+      FollowOptions options;
+      options.block_size = block_size;
+      options.others = 5;
+      const Followed got = run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len), long_prompt(), sampling, 24, options);
+      if (want.tokens.empty()) want = got;
+      else expect_same_bits(want, got, "threads and block size");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Invariance, ::testing::Values(
+    Case{"tests/golden/llama", "float32"}, Case{"tests/golden/llama", "auto"}, Case{"tests/golden/mistral", "auto"},
+    Case{"tests/golden-gguf/llama.Q4_1.gguf", "auto"}, Case{"tests/golden-gguf/llama.Q4_1.gguf", "float32"},
+    Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"}, Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,170 @@
+#include "step_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+
+namespace quire {
+namespace {
+
+std::shared_ptr<const std::vector<TokenId>> shared(std::vector<TokenId> tokens) {
+  return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
+}
+
+Request make_request(std::uint64_t id, std::vector<TokenId> prompt, const SamplingParams& sampling, int max_tokens) {
+  Request request;
+  request.id = RequestId{id};
+  request.prompt = shared(std::move(prompt));
+  request.sampling = std::make_shared<SamplingParams>(sampling);
+  request.stop.max_tokens = max_tokens;
+  request.stop.ignore_eos = true;
+  return request;
+}
+
+// Requests that come and go at random beside the followed one.
+class Crowd {
+ public:
+  Crowd(Scheduler& scheduler, std::vector<TokenId> followed_prompt, std::int64_t vocab, const FollowOptions& options)
+      : scheduler_(scheduler), prompt_(std::move(followed_prompt)), vocab_(vocab), left_(options.others), rng_(options.seed) {}
+
+  void maybe_join(std::uint64_t step) {
+    while (left_ > 0 && rng_() % 3 != 0) {
+      std::vector<TokenId> prompt;
+      if (rng_() % 3 == 0) prompt.assign(prompt_.begin(), prompt_.begin() + static_cast<std::ptrdiff_t>(1 + rng_() % prompt_.size()));
+      const std::size_t more = 1 + rng_() % 40;
+      for (std::size_t i = 0; i < more; ++i) prompt.push_back(static_cast<TokenId>(4 + rng_() % static_cast<std::uint64_t>(vocab_ - 4)));
+      SamplingParams sampling;
+      sampling.temperature = rng_() % 2 == 0 ? 0.0 : 1.0;
+      sampling.seed = rng_();
+      const std::uint64_t id = 1000 + static_cast<std::uint64_t>(left_);
+      scheduler_.add(make_request(id, std::move(prompt), sampling, static_cast<int>(1 + rng_() % 30)), static_cast<double>(step));
+      ids_.push_back(id);
+      --left_;
+    }
+    if (!ids_.empty() && rng_() % 10 == 0) scheduler_.abort(RequestId{ids_[rng_() % ids_.size()]});
+  }
+
+ private:
+  Scheduler& scheduler_;
+  std::vector<TokenId> prompt_;
+  std::int64_t vocab_;
+  int left_;
+  std::mt19937_64 rng_;
+  std::vector<std::uint64_t> ids_;
+};
+
+}  // namespace
+
+std::string source_path(const std::string& relative) { return std::string(QUIRE_SOURCE_DIR) + "/" + relative; }
+
+LoadedModel load_for_test(const std::string& relative, const std::string& dtype, const EngineFlags& base) {
+  EngineFlags flags = base;
+  flags.model = source_path(relative);
+  flags.dtype = dtype;
+  if (!flags.num_gpu_blocks_override) flags.num_gpu_blocks_override = 64;
+  Result<LoadedModel> model = load_model(flags);
+  if (!model) {
+    ADD_FAILURE() << relative << ": " << model.error().message;
+    throw std::runtime_error(model.error().message);
+  }
+  return std::move(*model);
+}
+
+PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int greedy) {
+  PlainRun run;
+  runner.set_logits_hook([&](const StepPlan&, std::span<const std::int32_t>, std::span<const std::int32_t> positions, const float* logits) {
+    const auto vocab = static_cast<std::ptrdiff_t>(runner.capacity().vocab_size);
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const float* row = logits + static_cast<std::ptrdiff_t>(i) * vocab;
+      run.logits[positions[i]].assign(row, row + vocab);
+    }
+  });
+  const std::int32_t block_size = runner.capacity().geometry.block_size;
+  auto params = std::make_shared<SamplingParams>();
+  params->temperature = 0;
+  StepPlan plan;
+  plan.added.push_back({SlotId{0}, params, shared({prompt.begin(), prompt.end()})});
+  plan.token_ids.assign(prompt.begin(), prompt.end());
+  std::int32_t position = 0;
+  for (int i = 0; i < greedy; ++i) {
+    const auto count = static_cast<std::int32_t>(plan.token_ids.size());
+    plan.rows = {{SlotId{0}, position, count, 0, true, false}};
+    position += count;
+    // Blocks in an order that is not that of the tokens.
+    std::vector<std::int32_t> table;
+    for (std::int32_t b = 0; b * block_size < position; ++b) table.push_back(runner.capacity().num_blocks[0] - 1 - b);
+    plan.block_table = {table};
+    plan.table_begin = {{0, static_cast<std::int32_t>(table.size())}};
+    runner.submit(plan);
+    run.tokens.push_back(runner.wait().rows.at(0).token);
+    plan = {};
+    plan.token_ids = {kTokenFromPreviousStep};
+  }
+  plan = {};
+  plan.removed = {SlotId{0}};
+  runner.submit(plan);
+  runner.wait();
+  runner.set_logits_hook({});
+  return run;
+}
+
+Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt, const SamplingParams& sampling,
+                      int max_tokens, const FollowOptions& options) {
+  SchedulerOptions scheduler_options;
+  scheduler_options.max_num_batched_tokens = options.max_num_batched_tokens;
+  scheduler_options.max_num_seqs = 64;
+  scheduler_options.max_model_len = max_model_len;
+  scheduler_options.kv.block_size = options.block_size;
+  scheduler_options.kv.enable_prefix_caching = options.prefix_caching;
+  for (const KvGroup& group : runner.capacity().geometry.groups)
+    scheduler_options.kv.groups.push_back({options.num_blocks, group.window, false});
+  Scheduler scheduler(scheduler_options);
+  Crowd crowd(scheduler, prompt, runner.capacity().vocab_size, options);
+  Followed followed;
+  const Request request = make_request(1, std::move(prompt), sampling, max_tokens);
+  SlotId slot = kNoSlot;
+  runner.set_logits_hook([&](const StepPlan& plan, std::span<const std::int32_t> rows, std::span<const std::int32_t> positions, const float* logits) {
+    const auto vocab = static_cast<std::ptrdiff_t>(runner.capacity().vocab_size);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (plan.rows[static_cast<std::size_t>(rows[i])].slot != slot) continue;
+      const float* row = logits + static_cast<std::ptrdiff_t>(i) * vocab;
+      followed.logits[positions[i]].assign(row, row + vocab);
+    }
+  });
+  bool added = false, finished = false;
+  for (std::uint64_t step = 0; step < 100000 && (!added || scheduler.has_work()); ++step) {
+    if (!added && step >= static_cast<std::uint64_t>(options.lead_steps)) {
+      scheduler.add(request, static_cast<double>(step));
+      added = true;
+    }
+    crowd.maybe_join(step);
+    const StepPlan plan = scheduler.plan(static_cast<double>(step), {});
+    for (const SlotId gone : plan.removed) {
+      if (gone == slot) slot = kNoSlot;
+    }
+    for (const StepPlan::AddedSlot& slot_added : plan.added) {
+      if (slot_added.prompt == request.prompt) slot = slot_added.slot;
+    }
+    runner.submit(plan);
+    const StepResult result = runner.wait();
+    for (const SequenceUpdate& update : scheduler.apply(plan, result, static_cast<double>(step))) {
+      if (update.id != request.id) continue;
+      followed.tokens.insert(followed.tokens.end(), update.tokens.begin(), update.tokens.end());
+      followed.cached_tokens = update.cached_tokens;
+      finished |= update.finish.has_value();
+    }
+    const Status integrity = scheduler.check_integrity();
+    EXPECT_TRUE(integrity) << integrity.error().message;
+  }
+  EXPECT_TRUE(finished) << "the followed request never finished";
+  followed.preemptions = scheduler.stats().preemptions;
+  EXPECT_EQ(scheduler.stats().kv.used_blocks, 0);
+  // The executor forgets the last slots.
+  runner.submit(scheduler.plan(0, {}));
+  runner.wait();
+  runner.set_logits_hook({});
+  return followed;
+}
+
+}  // namespace quire
