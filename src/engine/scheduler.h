@@ -2,15 +2,23 @@
 // chunked prefill, decode and recompute after preemption are all that line; running sequences first, then waiting ones.
 //
 // Pure: time and measured costs are arguments, so a seed replays any bug. Engine thread only.
+//
+// What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor slot from its first
+// step to its end, through preemptions; slots are below max_num_seqs; blocks that a planned step names are reused only
+// after that step is applied. A sequence that has become longer than the whole cache ends with kLength, like one that
+// has reached max_model_len: so a sequence that is alone can always go on.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/request.h"
+#include "engine/sequence.h"
 #include "executor/step_plan.h"
 #include "kv/kv_cache_manager.h"
 
@@ -28,8 +36,8 @@ struct SequenceUpdate {
   RequestId id;
   std::vector<TokenId> tokens;                       // new ones (usually one)
   std::vector<TokenLogprobs> logprobs;               // parallel to tokens, or empty
-  std::vector<TokenLogprobs> prompt_logprobs;
-  bool has_prompt_logprobs = false;                  // complete now
+  std::vector<TokenLogprobs> prompt_logprobs;        // with the first token: of prompt tokens 1..n-1
+  bool has_prompt_logprobs = false;
   std::optional<FinishReason> finish;
   std::optional<TokenId> stop_token;                 // stop_token_ids hit (not eos)
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
@@ -38,7 +46,7 @@ struct SequenceUpdate {
 
 struct SchedulerStats {
   std::int32_t running = 0, waiting = 0;
-  std::int64_t preemptions = 0;
+  std::int64_t preemptions = 0, aborted = 0, finished = 0;   // since the start
   KvStats kv;
 };
 
@@ -50,25 +58,65 @@ struct StepCosts {
 class Scheduler {
  public:
   explicit Scheduler(SchedulerOptions options);
-  ~Scheduler();
-  // Takes the request into the waiting queue. The caller has checked that it fits (could_fit, max_model_len).
+  // Takes the request into the waiting queue. The caller has checked that its prompt is not empty, is shorter than
+  // max_model_len and could_fit.
   void add(Request request, double now_s);
   // Drops it at whatever state; its blocks are free when the last submitted step that names them is applied.
   // False when unknown (finished already).
   bool abort(RequestId id);
+  // The same for a request that is complete: the output thread has found a stop string.
+  bool finish(RequestId id);
+  // What the next step computes. A plan with rows must be executed and applied; plans are applied in order, and one
+  // may be made before the last is applied. A plan without rows may still add nothing but remove slots: it is
+  // submitted unless empty(); applying it does nothing.
   StepPlan plan(double now_s, const StepCosts& costs);
-  // Takes the result of a planned step; returns what happened, by sequence.
+  // Takes the result of a planned step; returns what happened, by sequence, in the order of rows.
   std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double now_s);
-  bool has_work() const;
+  bool has_work() const { return !running_.empty() || !waiting_.empty(); }
 
   SchedulerStats stats() const;
   Status check_integrity() const;
-  bool reset_prefix_cache();
-  bool could_fit(std::int32_t num_tokens) const;
+  bool reset_prefix_cache() { return kv_.reset(); }
+  // Whether num_tokens fit in the cache when nothing else is there.
+  bool could_fit(std::int32_t num_tokens) const { return kv_.could_fit(num_tokens); }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  // A planned step with rows that has not been applied.
+  struct Step {
+    std::uint64_t number = 0;
+    std::vector<RequestId> sequences;      // by row
+    std::vector<SequenceKv> to_release;    // of sequences that ended meanwhile
+  };
+
+  // scheduler_plan.cpp
+  bool schedule_running(StepPlan& plan, std::int32_t& budget);
+  void schedule_waiting(StepPlan& plan, std::int32_t& budget);
+  bool make_room(std::size_t i, std::int32_t num_tokens);
+  void preempt_last();
+  bool admit(Sequence& sequence);
+  std::int32_t promised_blocks() const;
+  void give_slot(StepPlan& plan, Sequence& sequence);
+  void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
+
+  // scheduler_apply.cpp
+  static void take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row, const StepResult::Row& result);
+  SequenceUpdate make_update(Sequence& sequence, const StepPlan::Row& row, const StepResult::Row& result) const;
+  void decide_finish(const Sequence& sequence, SequenceUpdate& update) const;
+
+  // scheduler.cpp
+  bool remove(RequestId id);
+  void release(SequenceKv&& kv);
+
+  SchedulerOptions options_;
+  KvCacheManager kv_;
+  std::vector<std::unique_ptr<Sequence>> running_;   // in order of admission
+  std::deque<std::unique_ptr<Sequence>> waiting_;    // preempted ones first, then by arrival
+  std::unordered_map<RequestId, Sequence*> by_id_;   // all of both
+  std::vector<SlotId> free_slots_;                   // last one is given next
+  std::vector<SlotId> ended_slots_;                  // the next plan tells the executor
+  std::deque<Step> in_flight_;
+  std::uint64_t next_step_ = 1;
+  std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0;
 };
 
 }  // namespace quire

@@ -1,0 +1,98 @@
+// What a step's result does: tokens are appended, finish rules decided on token ids, blocks given back.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/scheduler.h"
+
+namespace quire {
+namespace {
+
+bool contains(const std::vector<TokenId>& ids, TokenId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+}  // namespace
+
+std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepResult& result,
+                                             double /*now_s*/) {
+  if (plan.rows.empty()) return {};
+  QUIRE_CHECK(!in_flight_.empty() && in_flight_.front().number == plan.step &&
+                  result.step == plan.step && result.rows.size() == plan.rows.size(),
+              "step {} is applied out of order, or with the result of step {}", plan.step,
+              result.step);
+  Step step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+
+  std::vector<SequenceUpdate> updates;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const auto found = by_id_.find(step.sequences[i]);
+    if (found == by_id_.end()) continue;  // ended meanwhile: a surplus token is dropped
+    Sequence& sequence = *found->second;
+    const StepPlan::Row& row = plan.rows[i];
+    if (row.prompt_logprobs) take_prompt_logprobs(sequence, row, result.rows[i]);
+    const bool scored = sequence.scoring_only() && row.start_pos + row.num_tokens == sequence.num_prompt;
+    if (!row.sample && !scored) continue;  // a chunk of a longer prompt
+    updates.push_back(make_update(sequence, row, result.rows[i]));
+    if (updates.back().finish) finish(sequence.request.id);
+  }
+  for (SequenceKv& kv : step.to_release) kv_.release(kv);
+  return updates;
+}
+
+// Chunks come in the order of positions, each position once: also when a preempted prompt is computed again.
+void Scheduler::take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
+                                     const StepResult::Row& result) {
+  auto& collected = sequence.prompt_logprobs;
+  const std::int32_t begin = row.start_pos + row.logits_begin;
+  const std::int32_t end =
+      std::min(row.start_pos + row.num_tokens, sequence.num_prompt_logprobs_wanted());
+  QUIRE_CHECK(begin == static_cast<std::int32_t>(collected.size()) &&
+                  static_cast<std::int32_t>(result.prompt_logprobs.size()) >= end - begin,
+              "request {}: prompt log-probabilities {}..{} wanted after {}, {} came",
+              sequence.request.id.value, begin, end, collected.size(),
+              result.prompt_logprobs.size());
+  collected.insert(collected.end(), result.prompt_logprobs.begin(),
+                   result.prompt_logprobs.begin() + (end - begin));
+}
+
+// Appends the row's token, if one was drawn, and says what the output thread must know.
+SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& row,
+                                      const StepResult::Row& result) const {
+  SequenceUpdate update;
+  update.id = sequence.request.id;
+  if (row.sample) {
+    sequence.tokens.push_back(result.token);
+    update.tokens.push_back(result.token);
+    if (result.has_logprobs) update.logprobs.push_back(result.logprobs);
+  }
+  update.first_token = sequence.num_generated() == 1;
+  if (sequence.request.sampling->prompt_logprobs >= 0 && sequence.num_generated() <= 1) {
+    update.prompt_logprobs = std::move(sequence.prompt_logprobs);
+    update.has_prompt_logprobs = true;
+  }
+  update.prompt_tokens = sequence.num_prompt;
+  update.completion_tokens = sequence.num_generated();
+  update.cached_tokens = sequence.cached_tokens;
+  decide_finish(sequence, update);
+  return update;
+}
+
+// End token, then the request's stop tokens (neither before min_tokens), then lengths.
+void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) const {
+  const StopRules& stop = sequence.request.stop;
+  const bool may_stop = sequence.num_generated() >= std::max(1, sequence.request.sampling->min_tokens);
+  const TokenId last = sequence.tokens.back();
+  if (may_stop && !stop.ignore_eos && contains(stop.eos_ids, last)) {
+    update.finish = FinishReason::kStop;
+  } else if (may_stop && contains(stop.stop_token_ids, last)) {
+    update.finish = FinishReason::kStop;
+    update.stop_token = last;
+  } else if (sequence.num_generated() >= stop.max_tokens ||
+             sequence.num_tokens() >= options_.max_model_len ||
+             !kv_.could_fit(sequence.num_tokens())) {
+    update.finish = FinishReason::kLength;
+  }
+}
+
+}  // namespace quire

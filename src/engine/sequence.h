@@ -1,0 +1,47 @@
+// A request while the engine works on it. Owned by the Scheduler; never leaves the engine thread.
+//
+// num_computed counts tokens whose K and V are in the cache or in a planned step. The last known token is never
+// computed before it is needed: computing it is what yields the next one.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/request.h"
+#include "kv/kv_cache_manager.h"
+
+namespace quire {
+
+struct Sequence {
+  explicit Sequence(Request r) : request(std::move(r)), tokens(*request.prompt) {
+    num_prompt = static_cast<std::int32_t>(tokens.size());
+    kv.salt = request.cache_salt;
+  }
+
+  std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
+  std::int32_t num_generated() const { return num_tokens() - num_prompt; }
+  std::int32_t num_uncomputed() const { return num_tokens() - num_computed; }
+  // Only the prompt is wanted (echo with log-probabilities): it is computed, nothing is drawn.
+  bool scoring_only() const { return request.stop.max_tokens == 0; }
+  // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from the logits of position p.
+  std::int32_t num_prompt_logprobs_wanted() const {
+    return request.sampling->prompt_logprobs >= 0 ? num_prompt - 1 : 0;
+  }
+  bool needs_prompt_logprobs() const {
+    return num_prompt_logprobs_planned < num_prompt_logprobs_wanted();
+  }
+
+  Request request;
+  std::vector<TokenId> tokens;        // prompt, then generated
+  std::int32_t num_prompt = 0;
+  std::int32_t num_computed = 0;
+  std::int32_t cached_tokens = 0;     // prefix hit at the first admission
+  SequenceKv kv;
+  SlotId slot = kNoSlot;              // executor's; from the first step to the end
+  std::int32_t num_prompt_logprobs_planned = 0;
+  std::vector<TokenLogprobs> prompt_logprobs;  // collected so far, through chunks and preemptions
+};
+
+}  // namespace quire
