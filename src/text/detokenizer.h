@@ -11,7 +11,10 @@ namespace quire {
 
 class Detokenizer {
  public:
-  Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens, bool spaces_between_special_tokens = true);
+  // `spaces_between_special_tokens` changes nothing: no vocabulary read here puts spaces between
+  // its special tokens that are not in their own text.
+  Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens,
+              bool spaces_between_special_tokens = true);
   // Appends the token; returns the text that became complete (maybe empty). Bytes that can never become
   // valid UTF-8 are given as U+FFFD.
   std::string push(TokenId id);
@@ -21,7 +24,6 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;
-  bool spaces_between_special_tokens_;
   std::string pending_;  // at most 3 bytes: the start of a character
 };
 

@@ -1,0 +1,165 @@
+//! Tokenizers and chat templates for Quire's text layer (src/text). Everything here is immutable
+//! once built and may be called from several threads. Errors are messages for the user; those of
+//! our own faults begin with "internal error: ".
+
+mod guard;
+mod pre_tokenizers;
+mod python_format;
+mod template;
+mod tokenizer;
+mod vocab;
+
+use cxx::{CxxString, CxxVector};
+
+use guard::guard;
+use template::Template;
+use tokenizer::TextTokenizer;
+
+#[cxx::bridge(namespace = "quire::rs")]
+mod ffi {
+    /// Texts of the special tokens, empty when absent. add_*: 1 yes, 0 no, -1 not stated.
+    #[derive(Clone)]
+    struct SpecialNames {
+        bos: String,
+        eos: String,
+        unk: String,
+        pad: String,
+        add_bos: i8,
+        add_eos: i8,
+    }
+
+    /// All tokens by id: token i's bytes end at byte_ends[i] and start where those of i-1 end.
+    struct TokenTable {
+        bytes: Vec<u8>,
+        byte_ends: Vec<u64>,
+        texts: Vec<u8>,
+        text_ends: Vec<u64>,
+        kinds: Vec<u8>, // 0 ordinary, 1 added, 2 special
+    }
+
+    struct ChatInput<'a> {
+        messages: &'a [u8],  // JSON; the others may be empty
+        tools: &'a [u8],
+        documents: &'a [u8],
+        kwargs: &'a [u8],
+        add_generation_prompt: bool,
+        continue_final_message: bool,
+    }
+
+    extern "Rust" {
+        type TextTokenizer;
+        fn tokenizer_from_json(json: &[u8], config: &[u8]) -> Result<Box<TextTokenizer>>;
+        fn tokenizer_from_bpe(
+            tokens: &CxxVector<CxxString>,
+            types: &[i32],
+            pre: &CxxString,
+            merges: &CxxVector<CxxString>,
+        ) -> Result<Box<TextTokenizer>>;
+        /// unk: -1 when there is none.
+        fn tokenizer_from_sentencepiece(
+            tokens: &CxxVector<CxxString>,
+            scores: &[f32],
+            types: &[i32],
+            unk: i64,
+            add_space_prefix: bool,
+        ) -> Result<Box<TextTokenizer>>;
+        /// Appends to `ids`.
+        fn encode(
+            tokenizer: &TextTokenizer,
+            text: &[u8],
+            post_process: bool,
+            ids: &mut Vec<u32>,
+        ) -> Result<()>;
+        /// -1 when `text` is no token.
+        fn token_id(tokenizer: &TextTokenizer, text: &[u8]) -> Result<i64>;
+        fn token_table(tokenizer: &TextTokenizer) -> Result<TokenTable>;
+        fn special_names(tokenizer: &TextTokenizer) -> Result<SpecialNames>;
+
+        type Template;
+        fn template_new(source: &[u8], names: SpecialNames) -> Result<Box<Template>>;
+        fn template_render(chat: &Template, input: &ChatInput) -> Result<String>;
+    }
+}
+
+fn tokenizer_from_json(json: &[u8], config: &[u8]) -> Result<Box<TextTokenizer>, String> {
+    guard(|| TextTokenizer::from_json(json, config).map(Box::new))
+}
+
+fn tokenizer_from_bpe(
+    tokens: &CxxVector<CxxString>,
+    types: &[i32],
+    pre: &CxxString,
+    merges: &CxxVector<CxxString>,
+) -> Result<Box<TextTokenizer>, String> {
+    guard(|| {
+        let input = vocab_input(tokens, &[], types, -1)?;
+        let merges = strings("merge", merges)?;
+        TextTokenizer::from_bpe(&input, &pre.to_string_lossy(), &merges).map(Box::new)
+    })
+}
+
+fn tokenizer_from_sentencepiece(
+    tokens: &CxxVector<CxxString>,
+    scores: &[f32],
+    types: &[i32],
+    unk: i64,
+    add_space_prefix: bool,
+) -> Result<Box<TextTokenizer>, String> {
+    guard(|| {
+        let input = vocab_input(tokens, scores, types, unk)?;
+        TextTokenizer::from_sentencepiece(&input, add_space_prefix).map(Box::new)
+    })
+}
+
+fn encode(
+    tokenizer: &TextTokenizer,
+    text: &[u8],
+    post_process: bool,
+    ids: &mut Vec<u32>,
+) -> Result<(), String> {
+    guard(|| tokenizer.encode(text, post_process, ids))
+}
+
+fn token_id(tokenizer: &TextTokenizer, text: &[u8]) -> Result<i64, String> {
+    guard(|| Ok::<_, String>(std::str::from_utf8(text).map_or(-1, |text| tokenizer.token_id(text))))
+}
+
+fn token_table(tokenizer: &TextTokenizer) -> Result<ffi::TokenTable, String> {
+    guard(|| Ok::<_, String>(tokenizer.table()))
+}
+
+fn special_names(tokenizer: &TextTokenizer) -> Result<ffi::SpecialNames, String> {
+    guard(|| Ok::<_, String>(tokenizer.names()))
+}
+
+fn template_new(source: &[u8], names: ffi::SpecialNames) -> Result<Box<Template>, String> {
+    guard(|| Template::new(source, names).map(Box::new))
+}
+
+fn template_render(chat: &Template, input: &ffi::ChatInput) -> Result<String, String> {
+    guard(|| chat.render(input))
+}
+
+fn strings(what: &str, list: &CxxVector<CxxString>) -> Result<Vec<String>, String> {
+    list.iter()
+        .enumerate()
+        .map(|(i, text)| match text.to_str() {
+            Ok(text) => Ok(text.to_string()),
+            Err(_) => Err(format!("{what} {i} of the vocabulary is not valid UTF-8")),
+        })
+        .collect()
+}
+
+fn vocab_input(
+    tokens: &CxxVector<CxxString>,
+    scores: &[f32],
+    types: &[i32],
+    unk: i64,
+) -> Result<vocab::VocabInput, String> {
+    Ok(vocab::VocabInput {
+        tokens: strings("token", tokens)?,
+        scores: scores.to_vec(),
+        types: types.to_vec(),
+        unk: u32::try_from(unk).ok(),
+    })
+}
