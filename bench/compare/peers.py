@@ -1,4 +1,8 @@
-"""The engines that compare.py runs, behind one method: run(prefill, decode, batch) gives tokens per second."""
+"""The engines that compare.py runs, behind one method: run(prefill, decode, batch) gives tokens per second.
+
+decode 0: the speed of one prompt of `prefill` tokens; else the speed of `batch` sequences that generate `decode`
+tokens each, with `prefill` tokens in the cache when they begin.
+"""
 import json
 import os
 import pathlib
@@ -34,8 +38,11 @@ class QuireEngine:
         return run_command([self.binary, "--version"]).strip().replace("\n", ", ")
 
     def run(self, prefill, decode, batch):
-        out = run_command([self.binary, "bench-engine", "--model", self.model, "--prefill", prefill, "--decode", decode,
-                           "--batch", batch, "--threads", self.threads])
+        if decode == 0:
+            what = ["--prefill", prefill, "--decode", 0]
+        else:
+            what = ["--prefill", 0, "--context", max(prefill, 1), "--decode", decode, "--batch", batch]
+        out = run_command([self.binary, "bench-engine", "--model", self.model, "--threads", self.threads, "--repeat", 1, *what])
         return json.loads(out[out.index("{"):])
 
 
@@ -77,7 +84,7 @@ class LlamaCpp:
 
     def run(self, prefill, decode, batch):
         if batch == 1:
-            rows = self._bench(prefill if prefill > 1 else 0, decode if decode > 1 else 0)
+            rows = self._bench(0 if decode else prefill, decode)
             return {("prefill_tok_s" if row["n_prompt"] else "decode_tok_s"): row["avg_ts"] for row in rows}
         flags = [] if self.repack else ["--no-repack"]
         out = run_command([self.folder / "llama-batched-bench", "-m", self.model, "-c", (prefill + decode + 8) * batch, "-b", 2048,
