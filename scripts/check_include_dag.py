@@ -6,8 +6,8 @@ quire_* libraries that src/kernels/CMakeLists.txt links). What a module may incl
 and nothing through them. app/ may include everything.
 
 Files of an instruction-set folder (src/kernels/cpu/<isa>/) may include, directly or through a header
-of ours, no standard header but <cstdint>, <cstddef> and the intrinsics: inline functions compiled for a
-newer CPU could be linked in place of the portable ones.
+of kernels/, no standard header but <cstdint>, <cstddef> and the intrinsics: inline functions compiled for
+a newer CPU could be linked in place of the portable ones.
 """
 import pathlib
 import re
@@ -78,16 +78,16 @@ def includes(path):
 
 
 def check_isa_file(path):
-    """Complains about every standard header that the file reaches through our own headers."""
+    """Complains about every standard header that the file reaches through headers of kernels/."""
     seen, pending = set(), [path]
     while pending:
         current = pending.pop()
-        if current in seen or not current.is_file():
+        if current in seen or not current.is_file() or SRC / "kernels" not in current.parents:
             continue
         seen.add(current)
         for number, quote, name in includes(current):
             if quote == '"':
-                pending += [SRC / name, current.parent / name]
+                pending.append(SRC / name)
             elif name not in ISA_HEADERS:
                 reached = "" if current == path else f", reached from {path.relative_to(ROOT)}"
                 yield (f"{current.relative_to(ROOT)}:{number}: <{name}> in code of an instruction-set "
