@@ -21,7 +21,8 @@ constexpr std::int32_t kListLimit = 512;  // top_k up to this many works on a li
 struct Candidates {
   std::vector<TokenId> ids;  // empty: candidate i is token i
   std::vector<float> scaled, weight;
-  std::vector<std::uint32_t> edge;  // candidates of the bucket in which a limit is passed
+  std::vector<std::uint32_t> likely;  // candidates that may be kept
+  std::vector<std::uint32_t> edge;    // those of the bucket in which a limit is passed
 };
 
 // Buckets of -scaled by its float bits: 32 per octave from 2^-20 to 2^7, so that a limit is found by one pass over the
@@ -78,30 +79,37 @@ void cut_edge(Candidates* c, double before, double limit, Measure measure) {
   for (std::size_t i = begin; i < edge.size(); ++i) c->weight[edge[i]] = 0;
 }
 
-// Keeps the shortest run of best candidates whose measures reach `limit`. Candidates of a weight under `floor` are
-// known to lie beyond it.
+// Keeps the shortest run of best candidates whose measures reach `limit`. Candidates of a weight under `floor` (> 0)
+// are known to lie beyond it.
 template <class Measure>
 void keep_best(Candidates* c, float floor, double limit, Measure measure) {
-  std::array<double, kBuckets> total{};
   const std::size_t count = c->weight.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (c->weight[i] >= floor) total[static_cast<std::size_t>(bucket_of(c->scaled[i]))] += measure(i);
+  c->likely.resize(count);
+  std::size_t num_likely = 0;
+  for (std::size_t i = 0; i < count; ++i) {  // without a branch: half of them may go either way
+    c->likely[num_likely] = static_cast<std::uint32_t>(i);
+    num_likely += c->weight[i] >= floor ? 1 : 0;
+  }
+  c->likely.resize(num_likely);
+  std::array<double, kBuckets> total{};
+  for (const std::uint32_t i : c->likely) {
+    total[static_cast<std::size_t>(bucket_of(c->scaled[i]))] += measure(i);
   }
   std::int32_t bucket = 0;
   double before = 0;
   while (bucket < kBuckets - 1 && before + total[static_cast<std::size_t>(bucket)] < limit) {
     before += total[static_cast<std::size_t>(bucket++)];
   }
-  c->edge.clear();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!(c->weight[i] >= floor)) {
-      c->weight[i] = 0;
-      continue;
-    }
+  c->edge.resize(num_likely);
+  std::size_t num_edge = 0;
+  for (const std::uint32_t i : c->likely) {
     const std::int32_t b = bucket_of(c->scaled[i]);
-    if (b > bucket) c->weight[i] = 0;
-    if (b == bucket) c->edge.push_back(static_cast<std::uint32_t>(i));
+    c->edge[num_edge] = i;
+    num_edge += b == bucket ? 1 : 0;
+    c->weight[i] = b > bucket ? 0.0f : c->weight[i];
   }
+  c->edge.resize(num_edge);
+  for (float& weight : c->weight) weight = weight >= floor ? weight : 0.0f;
   cut_edge(c, before, limit, measure);
 }
 

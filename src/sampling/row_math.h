@@ -3,6 +3,7 @@
 // on the thread. NaN counts as minus infinity everywhere.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -19,7 +20,10 @@ inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // two, then the polynomial of Cephes' expf.
 inline float exp_nonpositive(float y) {
   constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const float z = y >= -87.0f ? y : -87.0f;
+  // max(y, -87) over the bits of the magnitude, and a mask for the result: comparisons of floats would leave branches
+  // that keep loops from becoming vectors.
+  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(y) & 0x7fffffffu;
+  const float z = -std::bit_cast<float>(std::min(magnitude, std::bit_cast<std::uint32_t>(87.0f)));
   const float n = (z * 1.44269504088896341f + kRounder) - kRounder;
   const float r = (z - n * 0.693359375f) - n * -2.12194440e-4f;
   float poly = 1.9875691500e-4f;
@@ -30,7 +34,8 @@ inline float exp_nonpositive(float y) {
   poly = poly * r + 5.0000001201e-1f;
   const float mantissa = (poly * (r * r) + r) + 1.0f;
   const float power = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
-  return y >= -87.0f ? mantissa * power : 0.0f;
+  const std::uint32_t keep = 0u - static_cast<std::uint32_t>(y >= -87.0f);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(mantissa * power) & keep);
 }
 
 // NaN becomes minus infinity, plus infinity the largest float.
