@@ -16,12 +16,6 @@ constexpr std::int64_t kMinParallelWork = 1 << 16;
 // Activation elements that the caller converts by itself before it wakes the others: cheaper than a barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;
 
-ActForm form_of(PackedKind kind, ComputeDType dtype) {
-  if (dtype == ComputeDType::kFloat32) return ActForm::kF32;
-  if (is_integer_kind(kind)) return ActForm::kInt8;
-  return kind == PackedKind::kBF16 ? ActForm::kBF16 : ActForm::kF32;
-}
-
 std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
 
 // Enough units that every thread gets nearly the same number of them.
@@ -67,7 +61,7 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
   for (const TensorView& w : weights) {
     PackedLinear::Segment& segment = packed->segments.emplace_back();
     segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
-    segment.form = form_of(segment.shape.kind, dtype_);
+    segment.form = act_form_for(segment.shape.kind, dtype_);
     segment.first_output = packed->outputs;
     segment.first_panel = packed->panels;
     segment.weights = Buffer(static_cast<std::size_t>(segment.shape.bytes()));

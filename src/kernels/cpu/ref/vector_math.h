@@ -7,10 +7,11 @@
 
 namespace quire::ref {
 
-// e^x to 2 ulp for x <= 88 (larger x: e^88); 0 below -87, 1 at 0. Range reduction in two parts and the minimax
+// e^x to 2 ulp for x <= 88 (larger x: e^88); 0 below -87, 1 at 0, NaN for NaN. Range reduction in two parts and the minimax
 // polynomial of the Cephes library's expf, FMA written out.
 inline float exp(float x) {
   if (x < -87.0f) return 0.0f;
+  if (std::isnan(x)) return x;
   const float t = x < 88.0f ? x : 88.0f;
   const float n = std::nearbyint(t * 1.44269504f);
   float r = std::fma(n, -0.693359375f, t);
