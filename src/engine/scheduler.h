@@ -42,6 +42,7 @@ struct SequenceUpdate {
   std::optional<TokenId> stop_token;                 // stop_token_ids hit (not eos)
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   bool first_token = false;
+  double scheduled_s = 0;                            // when its first step was planned
 };
 
 struct SchedulerStats {
@@ -90,7 +91,7 @@ class Scheduler {
 
   // scheduler_plan.cpp
   bool schedule_running(StepPlan& plan, std::int32_t& budget);
-  void schedule_waiting(StepPlan& plan, std::int32_t& budget);
+  void schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s);
   bool make_room(std::size_t i, std::int32_t num_tokens);
   void preempt_last();
   bool admit(Sequence& sequence);

@@ -74,6 +74,7 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
   update.prompt_tokens = sequence.num_prompt;
   update.completion_tokens = sequence.num_generated();
   update.cached_tokens = sequence.cached_tokens;
+  update.scheduled_s = sequence.scheduled_s;
   decide_finish(sequence, update);
   return update;
 }

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-StepPlan Scheduler::plan(double /*now_s*/, const StepCosts& /*costs*/) {
+StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
   StepPlan plan;
   plan.step = next_step_++;
   plan.removed = std::exchange(ended_slots_, {});
@@ -18,7 +18,7 @@ StepPlan Scheduler::plan(double /*now_s*/, const StepCosts& /*costs*/) {
 
   in_flight_.push_back({plan.step, {}, {}});
   std::int32_t budget = options_.max_num_batched_tokens;
-  if (schedule_running(plan, budget)) schedule_waiting(plan, budget);
+  if (schedule_running(plan, budget)) schedule_waiting(plan, budget, now_s);
   if (plan.rows.empty()) in_flight_.pop_back();
   return plan;
 }
@@ -37,12 +37,15 @@ bool Scheduler::schedule_running(StepPlan& plan, std::int32_t& budget) {
   return preemptions_ == preemptions_before;
 }
 
-void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget) {
+void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s) {
   const auto max_num_seqs = static_cast<std::size_t>(options_.max_num_seqs);
   while (!waiting_.empty() && running_.size() < max_num_seqs && budget > 0) {
     Sequence& sequence = *waiting_.front();
     if (!admit(sequence)) return;  // nobody overtakes the one that waits longest
-    if (sequence.slot == kNoSlot) give_slot(plan, sequence);
+    if (sequence.slot == kNoSlot) {
+      give_slot(plan, sequence);
+      sequence.scheduled_s = now_s;
+    }
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     const std::int32_t num_tokens = std::min(sequence.num_uncomputed(), budget);

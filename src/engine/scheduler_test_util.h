@@ -1,0 +1,240 @@
+// A device for scheduler tests. Its "model" draws a hash of all tokens so far, and reads those tokens back from a KV
+// memory through the block tables: so a wrong block, a stale prefix hit or a block reused too early changes the text.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "engine/scheduler.h"
+
+namespace quire {
+
+inline constexpr TokenId kFakeVocab = 1000;
+
+inline TokenId fake_next_token(std::span<const TokenId> tokens) {
+  std::uint64_t hash = 99;
+  for (const TokenId token : tokens) hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b97f4a7c15u + 1;
+  return static_cast<TokenId>((hash >> 33) % kFakeVocab);
+}
+
+inline TokenLogprobs fake_logprobs(std::span<const TokenId> before, TokenId token) {
+  return {token, -static_cast<float>(fake_next_token(before)), 1, {}};
+}
+
+class FakeExecutor {
+ public:
+  explicit FakeExecutor(const KvCacheOptions& kv) : block_size_(static_cast<std::size_t>(kv.block_size)) {
+    for (const auto& group : kv.groups) {
+      memory_.emplace_back(static_cast<std::size_t>(group.num_blocks) * block_size_, -1);
+    }
+  }
+
+  StepResult run(const StepPlan& plan) {
+    for (const SlotId slot : plan.removed) EXPECT_EQ(slots_.erase(slot), 1u);
+    for (const auto& added : plan.added) {
+      EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params}).second);
+    }
+    StepResult result;
+    result.step = plan.step;
+    std::size_t first = 0;
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) {  // all rows store before any reads
+      const auto n = static_cast<std::size_t>(plan.rows[r].num_tokens);
+      store(plan, r, std::span(plan.token_ids).subspan(first, n));
+      first += n;
+    }
+    EXPECT_EQ(first, plan.token_ids.size());
+    std::set<SlotId> seen;
+    for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+      EXPECT_TRUE(seen.insert(plan.rows[r].slot).second);
+      result.rows.push_back(read(plan, r));
+    }
+    return result;
+  }
+
+  std::size_t num_slots() const { return slots_.size(); }
+
+ private:
+  struct Slot {
+    std::shared_ptr<const std::vector<TokenId>> prompt;
+    std::shared_ptr<const SamplingParams> params;
+  };
+
+  TokenId& cell(const StepPlan& plan, std::size_t g, std::size_t row, std::size_t pos) {
+    const auto begin = static_cast<std::size_t>(plan.table_begin[g].at(row));
+    const auto end = static_cast<std::size_t>(plan.table_begin[g].at(row + 1));
+    const std::size_t entry = begin + pos / block_size_;
+    EXPECT_LT(entry, end);
+    const auto block = static_cast<std::size_t>(plan.block_table[g].at(entry));
+    return memory_[g].at(block * block_size_ + pos % block_size_);
+  }
+
+  void store(const StepPlan& plan, std::size_t row, std::span<const TokenId> tokens) {
+    EXPECT_FALSE(tokens.empty());
+    for (std::size_t g = 0; g < memory_.size(); ++g) {
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        cell(plan, g, row, static_cast<std::size_t>(plan.rows[row].start_pos) + i) = tokens[i];
+      }
+    }
+  }
+
+  StepResult::Row read(const StepPlan& plan, std::size_t r) {
+    const StepPlan::Row& row = plan.rows[r];
+    const auto slot = slots_.find(row.slot);
+    EXPECT_TRUE(slot != slots_.end());
+    const auto end = static_cast<std::size_t>(row.start_pos + row.num_tokens);
+    std::vector<TokenId> tokens;
+    for (std::size_t pos = 0; pos < end; ++pos) {
+      tokens.push_back(cell(plan, 0, r, pos));
+      for (std::size_t g = 1; g < memory_.size(); ++g) EXPECT_EQ(cell(plan, g, r, pos), tokens[pos]);
+    }
+    StepResult::Row result;
+    if (row.prompt_logprobs) {
+      const auto& prompt = *slot->second.prompt;
+      for (auto p = static_cast<std::size_t>(row.start_pos + row.logits_begin); p < end; ++p) {
+        if (p + 1 >= prompt.size()) break;
+        result.prompt_logprobs.push_back(fake_logprobs(std::span(tokens).first(p + 1), prompt[p + 1]));
+      }
+    }
+    if (row.sample) {
+      EXPECT_LT(row.logits_begin, row.num_tokens);
+      result.token = fake_next_token(tokens);
+      result.has_logprobs = slot->second.params->logprobs >= 0;
+      if (result.has_logprobs) result.logprobs = fake_logprobs(tokens, result.token);
+    }
+    return result;
+  }
+
+  std::size_t block_size_;
+  std::vector<std::vector<TokenId>> memory_;  // [group][block * block_size + offset]: token stored there
+  std::map<SlotId, Slot> slots_;
+};
+
+struct Output {
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprobs> logprobs, prompt_logprobs;
+  int num_prompt_logprobs_deliveries = 0;
+  std::optional<FinishReason> finish;
+  std::optional<TokenId> stop_token;
+  std::int32_t cached_tokens = 0, completion_tokens = 0;
+};
+
+inline SchedulerOptions scheduler_options(std::vector<std::int32_t> num_blocks, std::int32_t block_size = 4) {
+  SchedulerOptions options;
+  options.max_model_len = 256;
+  options.kv.block_size = block_size;
+  for (const std::int32_t n : num_blocks) options.kv.groups.push_back({n, 0, false});
+  return options;
+}
+
+inline Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t max_tokens,
+                            SamplingParams sampling = {}) {
+  Request request;
+  request.id = RequestId(id);
+  request.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));
+  request.sampling = std::make_shared<const SamplingParams>(std::move(sampling));
+  request.stop.max_tokens = max_tokens;
+  return request;
+}
+
+// What the request gives on an engine that does nothing else and forgets nothing.
+inline Output expected_output(const Request& request, std::int32_t max_len) {
+  Output output;
+  std::vector<TokenId> tokens = *request.prompt;
+  if (request.sampling->prompt_logprobs >= 0) {
+    for (std::size_t p = 0; p + 1 < tokens.size(); ++p) {
+      output.prompt_logprobs.push_back(fake_logprobs(std::span(tokens).first(p + 1), tokens[p + 1]));
+    }
+  }
+  const auto in = [](const std::vector<TokenId>& ids, TokenId id) { return std::ranges::count(ids, id) > 0; };
+  output.finish = FinishReason::kLength;
+  while (static_cast<std::int32_t>(output.tokens.size()) < request.stop.max_tokens) {
+    const TokenId next = fake_next_token(tokens);
+    tokens.push_back(next);
+    output.tokens.push_back(next);
+    if (static_cast<std::int32_t>(output.tokens.size()) >= request.sampling->min_tokens) {
+      const bool eos = !request.stop.ignore_eos && in(request.stop.eos_ids, next);
+      if (eos || in(request.stop.stop_token_ids, next)) {
+        output.finish = FinishReason::kStop;
+        if (!eos) output.stop_token = next;
+        break;
+      }
+    }
+    if (static_cast<std::int32_t>(tokens.size()) >= max_len) break;
+  }
+  return output;
+}
+
+// A scheduler, a device, and what came out of them.
+class Rig {
+ public:
+  explicit Rig(const SchedulerOptions& options) : scheduler(options), executor(options.kv) {}
+
+  StepPlan plan() { return scheduler.plan(0, {}); }
+  void apply(const StepPlan& plan, const StepResult& result) {
+    for (SequenceUpdate& update : scheduler.apply(plan, result, 0)) record(std::move(update));
+    expect_intact();
+  }
+  StepPlan step() {
+    StepPlan p = plan();
+    apply(p, executor.run(p));
+    return p;
+  }
+  // Until nothing is left to do.
+  void run(int max_steps = 100000) {
+    while (scheduler.has_work()) {
+      ASSERT_GT(max_steps--, 0) << "no end in sight";
+      ASSERT_FALSE(step().rows.empty()) << "work, but nothing planned";
+    }
+    step();  // tells the device which slots have ended
+    EXPECT_EQ(executor.num_slots(), 0u);
+    EXPECT_EQ(scheduler.stats().kv.used_blocks, 0);
+  }
+  void expect_intact() {
+    const Status status = scheduler.check_integrity();
+    ASSERT_TRUE(status) << status.error().message;
+  }
+
+  Scheduler scheduler;
+  FakeExecutor executor;
+  std::map<std::uint64_t, Output> outputs;  // by request id
+
+ private:
+  void record(SequenceUpdate update) {
+    Output& output = outputs[update.id.value];
+    EXPECT_FALSE(output.finish) << "an update after the last one";
+    EXPECT_EQ(update.first_token, output.tokens.empty() && !update.tokens.empty());
+    output.tokens.insert(output.tokens.end(), update.tokens.begin(), update.tokens.end());
+    output.logprobs.insert(output.logprobs.end(), update.logprobs.begin(), update.logprobs.end());
+    if (update.has_prompt_logprobs) {
+      ++output.num_prompt_logprobs_deliveries;
+      output.prompt_logprobs = std::move(update.prompt_logprobs);
+    }
+    output.finish = update.finish;
+    output.stop_token = update.stop_token;
+    output.cached_tokens = update.cached_tokens;
+    output.completion_tokens = update.completion_tokens;
+  }
+};
+
+inline void expect_same(const Output& got, const Output& want, const Request& request) {
+  EXPECT_EQ(got.tokens, want.tokens);
+  EXPECT_EQ(got.finish, want.finish);
+  EXPECT_EQ(got.stop_token, want.stop_token);
+  EXPECT_EQ(got.completion_tokens, static_cast<std::int32_t>(want.tokens.size()));
+  EXPECT_EQ(got.num_prompt_logprobs_deliveries, request.sampling->prompt_logprobs >= 0 ? 1 : 0);
+  ASSERT_EQ(got.prompt_logprobs.size(), want.prompt_logprobs.size());
+  for (std::size_t i = 0; i < got.prompt_logprobs.size(); ++i) {
+    EXPECT_EQ(got.prompt_logprobs[i].token, want.prompt_logprobs[i].token);
+    EXPECT_EQ(got.prompt_logprobs[i].logprob, want.prompt_logprobs[i].logprob);
+  }
+  if (request.sampling->logprobs < 0) return;
+  ASSERT_EQ(got.logprobs.size(), got.tokens.size());
+  for (std::size_t i = 0; i < got.tokens.size(); ++i) EXPECT_EQ(got.logprobs[i].token, got.tokens[i]);
+}
+
+}  // namespace quire
