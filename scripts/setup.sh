@@ -41,14 +41,17 @@ apt_install() {
     "${missing[@]}" >/dev/null
 }
 
-# The Boost of this distribution that is new enough (1.81 has Boost.JSON's final interface).
-boost_packages() {
+# Sets boost to the packages of a Boost that is new enough: one that is there, else this distribution's.
+find_boost() {
   local version
   for version in 1.81 1.83 1.88 1.90; do
-    if installed "libboost$version-dev" || available "libboost$version-dev"; then
-      echo "libboost$version-dev libboost-json$version-dev"
-      return
-    fi
+    boost="libboost$version-dev libboost-json$version-dev"
+    installed "libboost$version-dev" && return
+  done
+  update_index
+  for version in 1.81 1.83 1.88 1.90; do
+    boost="libboost$version-dev libboost-json$version-dev"
+    available "libboost$version-dev" && return
   done
   die "no Boost from 1.81 on in this distribution's packages; Debian 12 and Ubuntu 24.04 have one"
 }
@@ -98,8 +101,7 @@ install_python_tools() {
 
 export PATH="$PWD/.cache/bin:$HOME/.cargo/bin:$PATH"
 if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
-  [ -n "$(ls /var/lib/apt/lists/*Packages* 2>/dev/null)" ] || update_index
-  boost=$(boost_packages)
+  find_boost
   # shellcheck disable=SC2086
   apt_install ca-certificates git make g++ cmake ninja-build pkg-config ccache mold python3 python3-venv \
     $boost libcli11-dev libspdlog-dev libfmt-dev libexpected-dev libssl-dev zlib1g-dev \
