@@ -1,0 +1,87 @@
+// From a request body to what the engine runs and the answer that shows it. Runs on text-pool threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/request.h"
+#include "server/generator.h"
+#include "server/protocol/answer.h"
+#include "server/protocol/chat_request.h"
+#include "server/server_options.h"
+#include "server/text_service.h"
+
+namespace quire {
+
+// Seeds for requests without one. Thread safe.
+class SeedSource {
+ public:
+  explicit SeedSource(std::optional<std::uint64_t> seed) : engine_(seed ? *seed : from_system()) {}
+  std::uint64_t next() {
+    std::lock_guard lock(mutex_);
+    return engine_();
+  }
+
+ private:
+  static std::uint64_t from_system() {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32) | device();
+  }
+  std::mutex mutex_;
+  std::mt19937_64 engine_;
+};
+
+struct ProtocolContext {
+  const ServerOptions* options = nullptr;
+  const TextService* text = nullptr;
+  Generator* generator = nullptr;
+  SeedSource* seeds = nullptr;
+};
+
+// Of the HTTP request that carries the body.
+struct CallInfo {
+  std::string request_id;   // X-Request-Id, or made up
+  double arrival_s = 0;
+};
+
+struct PreparedCall {
+  std::unique_ptr<Answer> answer;
+  std::vector<Request> requests;   // one per choice; empty when nothing has to run
+};
+
+Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body, const CallInfo& info);
+Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body, const CallInfo& info);
+
+// Answers of POST /tokenize and /detokenize.
+Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body);
+Result<std::string> detokenize_answer(const ProtocolContext& context, std::string_view body);
+
+// ---- shared steps ------------------------------------------------------------------------------
+
+// 404 unless it is served; empty: the default model. Returns the name to answer with.
+Result<std::string> check_model(const ProtocolContext& context, const std::string& model);
+Result<std::string> render_chat(const ProtocolContext& context, const ChatInput& chat);
+// Encodes and truncates a text; refuses one that can't fit without tokenizing it.
+Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context, const CommonRequest& request,
+                                           std::string_view text, bool add_special_tokens, std::string_view param);
+// Cuts ids to truncate_prompt_tokens.
+void truncate_prompt(const ProtocolContext& context, const CommonRequest& request, std::vector<TokenId>* ids);
+
+// Everything of a Request but its prompt: validated sampling and stop rules, shared by its choices.
+struct RequestTemplate {
+  SamplingParams sampling;
+  StopRules stop;
+  bool fresh_seed = false;   // every choice draws its own
+};
+Result<RequestTemplate> make_template(const ProtocolContext& context, const CommonRequest& request);
+// The engine's request for one prompt. default_max_tokens: of a request that sets none; 0: what the context leaves.
+Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request, RequestTemplate parts,
+                             std::vector<TokenId> prompt, std::int32_t default_max_tokens, const std::string& external_id,
+                             double arrival_s, std::string_view param);
+
+}  // namespace quire

@@ -1,0 +1,155 @@
+#include "server/protocol/answer.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <iterator>
+
+namespace quire {
+
+namespace json = boost::json;
+
+namespace {
+
+// As base names them; here so that the answer's words are in one place.
+std::string_view reason_text(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAbort:
+      return "abort";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "error";
+}
+
+json::string_view json_view(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+std::string sse_event(std::string_view data) { return fmt::format("data: {}\n\n", data); }
+
+Answer::Answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices)
+    : options_(std::move(options)), text_(text), choices_(std::move(choices)) {}
+
+void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events) {
+  Choice& choice = choices_[index];
+  if (!options_.score_only) {
+    choice.text += delta.text;
+    choice.tokens.insert(choice.tokens.end(), std::make_move_iterator(delta.tokens.begin()),
+                         std::make_move_iterator(delta.tokens.end()));
+    choice.completion_tokens = std::max(choice.completion_tokens, delta.completion_tokens);
+  }
+  if (delta.has_prompt_logprobs) choice.prompt_logprobs = std::move(delta.prompt_logprobs);
+  choice.cached_tokens = std::max(choice.cached_tokens, delta.cached_tokens);
+  if (delta.finish) {
+    choice.finish = options_.score_only ? FinishReason::kLength : *delta.finish;
+    choice.stop_string = std::move(delta.stop_string);
+    choice.stop_token = options_.score_only ? std::nullopt : delta.stop_token;
+  }
+  if (!options_.stream || (options_.score_only && !choice.finish)) return;
+  emit(index, choice, events);
+}
+
+bool Answer::complete() const {
+  return std::all_of(choices_.begin(), choices_.end(), [](const Choice& choice) { return choice.finish.has_value(); });
+}
+
+bool Answer::worth_an_event(const Choice& choice) const {
+  return !choice.text.empty() || choice.finish || !choice.started ||
+         (!choice.tokens.empty() && (options_.logprobs || options_.return_token_ids || options_.continuous_usage));
+}
+
+const std::string& Answer::event_prefix() const {
+  if (prefix_.empty()) {
+    json::object head;
+    head["id"] = options_.id;
+    head["object"] = json_view(object_name());
+    head["created"] = options_.created;
+    head["model"] = options_.model;
+    prefix_ = json::serialize(head);
+    prefix_.pop_back();  // open for more members
+  }
+  return prefix_;
+}
+
+void Answer::add_event(const json::value& choice_value, const Choice& choice, std::string* events,
+                       const json::object* extra) const {
+  std::string data = event_prefix() + ",\"choices\":[" + json::serialize(choice_value) + "]";
+  if (options_.continuous_usage) {
+    data += ",\"usage\":" + json::serialize(usage_json(static_cast<std::int64_t>(choice.prompt->size()),
+                                                       choice.completion_tokens, choice.cached_tokens));
+  } else if (options_.include_usage) {
+    data += ",\"usage\":null";
+  }
+  if (extra != nullptr) {
+    for (const auto& member : *extra) {
+      data += fmt::format(",{}:{}", json::serialize(member.key()), json::serialize(member.value()));
+    }
+  }
+  data += "}";
+  *events += sse_event(data);
+}
+
+json::object Answer::usage_json(std::int64_t prompt, std::int64_t completion, std::int64_t cached) const {
+  json::object usage;
+  usage["prompt_tokens"] = prompt;
+  usage["completion_tokens"] = completion;
+  usage["total_tokens"] = prompt + completion;
+  if (options_.cached_tokens) usage["prompt_tokens_details"] = json::object{{"cached_tokens", cached}};
+  return usage;
+}
+
+json::object Answer::total_usage() const {
+  std::int64_t prompt = 0, completion = 0, cached = 0;
+  for (const auto& choice : choices_) {
+    prompt += static_cast<std::int64_t>(choice.prompt->size());
+    completion += choice.completion_tokens;
+    cached += choice.cached_tokens;
+  }
+  return usage_json(prompt, completion, cached);
+}
+
+void Answer::end_stream(std::string* events) const {
+  if (options_.include_usage) {
+    *events += sse_event(event_prefix() + ",\"choices\":[],\"usage\":" + json::serialize(total_usage()) + "}");
+  }
+  *events += sse_event("[DONE]");
+}
+
+std::string Answer::body() {
+  json::object out;
+  out["id"] = options_.id;
+  out["object"] = json_view(object_name());
+  out["created"] = options_.created;
+  out["model"] = options_.model;
+  json::array values;
+  for (std::size_t i = 0; i < choices_.size(); ++i) values.emplace_back(choice_json(i, choices_[i]));
+  out["choices"] = std::move(values);
+  out["usage"] = total_usage();
+  out["system_fingerprint"] = nullptr;
+  add_to_body(out);
+  return json::serialize(out);
+}
+
+json::array Answer::ids_json(const std::vector<OutputToken>& tokens) {
+  json::array out;
+  out.reserve(tokens.size());
+  for (const auto& token : tokens) out.emplace_back(token.id);
+  return out;
+}
+json::array Answer::ids_json(const std::vector<TokenId>& ids) { return json::array(ids.begin(), ids.end()); }
+
+void Answer::add_finish(const Choice& choice, json::object& out) {
+  out["finish_reason"] = choice.finish ? json::value(json_view(reason_text(*choice.finish))) : json::value(nullptr);
+  json::value stop_reason(nullptr);
+  if (choice.stop_string) stop_reason = json::string(*choice.stop_string);
+  if (choice.stop_token) stop_reason = *choice.stop_token;
+  out["stop_reason"] = std::move(stop_reason);
+}
+
+}  // namespace quire

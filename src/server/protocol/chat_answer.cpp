@@ -1,0 +1,97 @@
+// Answers of /v1/chat/completions.
+#include <boost/json/array.hpp>
+
+#include "server/protocol/answer.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+class ChatAnswer : public Answer {
+ public:
+  using Answer::Answer;
+
+ private:
+  std::string_view object_name() const override {
+    return options_.stream ? "chat.completion.chunk" : "chat.completion";
+  }
+
+  json::value logprobs_json(const Choice& choice) const {
+    if (!options_.logprobs) return nullptr;
+    json::array content;
+    for (const auto& token : choice.tokens) {
+      content.emplace_back(chat_logprob(spelling(), token, options_.top_logprobs));
+    }
+    return json::object{{"content", std::move(content)}};
+  }
+
+  static json::object chunk(std::size_t index, json::object delta) {
+    json::object out;
+    out["index"] = static_cast<std::int64_t>(index);
+    out["delta"] = std::move(delta);
+    out["logprobs"] = nullptr;
+    out["finish_reason"] = nullptr;
+    return out;
+  }
+
+  // The role comes first, in a chunk of its own with an empty content.
+  void emit_start(std::size_t index, Choice& choice, std::string* events) {
+    json::object extra;
+    if (options_.return_token_ids) extra["prompt_token_ids"] = ids_json(*choice.prompt);
+    // Counts of tokens belong to the chunks that show them.
+    Choice nothing_yet;
+    nothing_yet.prompt = choice.prompt;
+    add_event(chunk(index, {{"role", options_.role}, {"content", ""}}), nothing_yet, events, &extra);
+    if (options_.echo && !options_.chat_echo.empty()) {
+      add_event(chunk(index, {{"content", options_.chat_echo}}), nothing_yet, events);
+    }
+  }
+
+  void emit(std::size_t index, Choice& choice, std::string* events) override {
+    if (!worth_an_event(choice)) return;
+    if (!std::exchange(choice.started, true)) {
+      emit_start(index, choice, events);
+      if (!worth_an_event(choice)) return;
+    }
+    json::object delta;
+    if (!choice.text.empty() || !choice.finish) delta["content"] = choice.text;
+    json::object out = chunk(index, std::move(delta));
+    if (!choice.tokens.empty()) out["logprobs"] = logprobs_json(choice);
+    if (choice.finish) add_finish(choice, out);
+    if (options_.return_token_ids) out["token_ids"] = ids_json(choice.tokens);
+    add_event(out, choice, events);
+    choice.text.clear();
+    choice.tokens.clear();
+  }
+
+  json::object choice_json(std::size_t index, Choice& choice) override {
+    json::object message;
+    message["role"] = options_.role;
+    message["content"] = options_.echo ? options_.chat_echo + choice.text : choice.text;
+    message["refusal"] = nullptr;
+    json::object out;
+    out["index"] = static_cast<std::int64_t>(index);
+    out["message"] = std::move(message);
+    out["logprobs"] = logprobs_json(choice);
+    add_finish(choice, out);
+    if (options_.return_token_ids) out["token_ids"] = ids_json(choice.tokens);
+    return out;
+  }
+
+  void add_to_body(json::object& body) override {
+    const Choice& choice = choices_.front();
+    body["prompt_logprobs"] = options_.prompt_logprobs
+                                  ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
+                                  : json::value(nullptr);
+    if (options_.return_token_ids) body["prompt_token_ids"] = ids_json(*choice.prompt);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices) {
+  return std::make_unique<ChatAnswer>(std::move(options), text, std::move(choices));
+}
+
+}  // namespace quire

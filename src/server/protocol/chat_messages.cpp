@@ -1,0 +1,108 @@
+#include "server/protocol/chat_messages.h"
+
+#include "server/protocol/field_table.h"
+#include "server/protocol/json_parse.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
+Result<std::string> text_of_part(const json::value& part, const std::string& where) {
+  if (const auto* text = part.if_string()) return std::string(view(*text));
+  const auto* object = part.if_object();
+  const auto* type = object == nullptr ? nullptr : object->if_contains("type");
+  if (type == nullptr || !type->is_string()) {
+    return field_error(where, "`{}` must be an object with a \"type\"", where);
+  }
+  const std::string_view kind = view(type->get_string());
+  const bool is_text = kind == "text" || kind == "input_text" || kind == "output_text";
+  if (!is_text && kind != "refusal") {
+    return field_error(where, "`{}` is a part of type \"{}\", but this model takes text only: use \"text\"", where, kind);
+  }
+  const auto* text = object->if_contains(is_text ? "text" : "refusal");
+  if (text == nullptr || !text->is_string()) {
+    return field_error(where, "`{}` of type \"{}\" needs a string \"{}\"", where, kind, is_text ? "text" : "refusal");
+  }
+  return std::string(view(text->get_string()));
+}
+
+Result<std::string> text_of_content(const json::value& content, const std::string& where) {
+  if (const auto* text = content.if_string()) return std::string(view(*text));
+  const auto* parts = content.if_array();
+  if (parts == nullptr) {
+    return field_error(where, "`{}` must be a string or a list of parts, but it is {}", where, json_kind(content));
+  }
+  std::string out;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    QUIRE_ASSIGN(const auto text, text_of_part((*parts)[i], fmt::format("{}[{}]", where, i)));
+    if (i > 0) out += '\n';
+    out += text;
+  }
+  return out;
+}
+
+// Clients send arguments as JSON text; templates print them as objects.
+Status open_tool_calls(json::value& calls, const std::string& where) {
+  auto* array = calls.if_array();
+  if (array == nullptr) return field_error(where, "`{}` must be a list, but it is {}", where, json_kind(calls));
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    auto* call = (*array)[i].if_object();
+    auto* function = call == nullptr ? nullptr : call->if_contains("function");
+    if (function == nullptr || !function->is_object()) {
+      return field_error(where, "`{}[{}]` must be an object with a \"function\"", where, i);
+    }
+    auto* arguments = function->get_object().if_contains("arguments");
+    if (arguments == nullptr || !arguments->is_string()) continue;
+    const std::string text(view(arguments->get_string()));
+    auto parsed = parse_json(text.empty() ? "{}" : text);
+    if (!parsed || !parsed->is_object()) {
+      return field_error(where, "`{}[{}].function.arguments` must be the text of a JSON object", where, i);
+    }
+    *arguments = std::move(*parsed);
+  }
+  return {};
+}
+
+Status normalize_message(json::value& value, const std::string& where) {
+  auto* message = value.if_object();
+  if (message == nullptr) return field_error(where, "`{}` must be an object, but it is {}", where, json_kind(value));
+  const auto* role = message->if_contains("role");
+  if (role == nullptr || !role->is_string() || role->get_string().empty()) {
+    return field_error(where, "`{}` needs a \"role\" such as \"user\"", where);
+  }
+  const bool assistant = role->get_string() == "assistant";
+  if (auto* calls = message->if_contains("tool_calls")) {
+    if (calls->is_null()) {
+      message->erase("tool_calls");
+    } else {
+      QUIRE_TRY(open_tool_calls(*calls, where + ".tool_calls"));
+    }
+  }
+  auto& content = (*message)["content"];
+  if (content.is_null()) {
+    if (!assistant) return field_error(where, "`{}` needs a \"content\"", where);
+    content = "";
+    return {};
+  }
+  QUIRE_ASSIGN(const auto text, text_of_content(content, where + ".content"));
+  content = json::string(text);
+  return {};
+}
+
+}  // namespace
+
+Result<json::array> normalize_messages(const json::value& messages) {
+  const auto* array = messages.if_array();
+  if (array == nullptr) {
+    return field_error("messages", "`messages` must be a list of messages, but it is {}", json_kind(messages));
+  }
+  if (array->empty()) return field_error("messages", "`messages` is empty: give at least one");
+  json::array out = *array;
+  for (std::size_t i = 0; i < out.size(); ++i) QUIRE_TRY(normalize_message(out[i], fmt::format("messages[{}]", i)));
+  return out;
+}
+
+}  // namespace quire

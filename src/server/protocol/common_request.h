@@ -1,0 +1,49 @@
+// What /v1/completions and /v1/chat/completions have in common: sampling, ends, streaming. Values are range-checked
+// when read; what depends on the model (vocabulary, context) is checked in prepare.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "server/protocol/field_table.h"
+
+namespace quire {
+
+struct CommonRequest {
+  std::string model;
+  std::optional<std::int32_t> max_tokens;
+  std::int32_t min_tokens = 0;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int32_t> top_k;
+  double presence_penalty = 0, frequency_penalty = 0;
+  std::optional<std::int64_t> seed;                    // -1 as absent
+  std::vector<std::string> stop;
+  std::vector<std::int32_t> stop_token_ids;
+  bool include_stop_str_in_output = false, ignore_eos = false;
+  bool skip_special_tokens = true, spaces_between_special_tokens = true;
+  std::vector<std::pair<TokenId, float>> logit_bias;   // clamped to [-100, 100]
+  std::optional<std::vector<std::int32_t>> allowed_token_ids;
+  std::vector<std::string> bad_words;
+  std::optional<std::int32_t> prompt_logprobs;
+  bool stream = false, echo = false;
+  bool has_stream_options = false, include_usage = false, continuous_usage = false;
+  std::optional<std::int32_t> truncate_prompt_tokens;  // -1: what the model takes
+  std::string truncation_side;
+  std::optional<bool> add_special_tokens;
+  bool return_token_ids = false;
+  std::optional<bool> return_tokens_as_token_ids;
+  std::string request_id, cache_salt;
+};
+
+std::span<const Field<CommonRequest>> common_fields();
+
+// Rules between fields, e.g. min_tokens against max_tokens.
+Status check_common(const CommonRequest& request);
+
+}  // namespace quire

@@ -1,0 +1,83 @@
+// POST /tokenize and /detokenize, in vLLM's shape.
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "server/prepare.h"
+#include "server/protocol/field_table.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+struct TokenizeRequest {
+  std::string model;
+  std::optional<std::string> prompt;
+  std::optional<bool> add_special_tokens;
+  bool return_token_strs = false;
+};
+using R = TokenizeRequest;
+
+struct DetokenizeRequest {
+  std::string model;
+  std::optional<std::vector<std::int32_t>> tokens;
+};
+
+}  // namespace
+
+Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body) {
+  static const std::array kTable{string_field<&R::model>("model"), string_field<&R::prompt>("prompt"),
+                                 bool_field<&R::add_special_tokens>("add_special_tokens"),
+                                 bool_field<&R::return_token_strs>("return_token_strs")};
+  QUIRE_ASSIGN(const auto object, parse_object(body));
+  R request;
+  QUIRE_TRY(read_fields<R>(object, kTable, request));
+  QUIRE_TRY(check_model(context, request.model));
+  std::string text;
+  bool add_special_tokens = true;
+  if (request.prompt) {
+    text = std::move(*request.prompt);
+  } else if (object.contains("messages")) {
+    QUIRE_ASSIGN(const auto chat, read_chat_input(object));
+    QUIRE_ASSIGN(text, render_chat(context, chat));
+    add_special_tokens = false;
+  } else {
+    return field_error("prompt", "give `prompt` or `messages`");
+  }
+  QUIRE_ASSIGN(const auto ids, context.text->encode(text, request.add_special_tokens.value_or(add_special_tokens)));
+  json::object out;
+  out["count"] = static_cast<std::int64_t>(ids.size());
+  out["max_model_len"] = context.options->max_model_len;
+  out["tokens"] = json::array(ids.begin(), ids.end());
+  json::value strings(nullptr);
+  if (request.return_token_strs) {
+    json::array& list = strings.emplace_array();
+    for (const TokenId id : ids) list.emplace_back(replace_invalid_utf8(context.text->token_text(id)));
+  }
+  out["token_strs"] = std::move(strings);
+  return json::serialize(out);
+}
+
+Result<std::string> detokenize_answer(const ProtocolContext& context, std::string_view body) {
+  using D = DetokenizeRequest;
+  static const std::array kTable{string_field<&D::model>("model")};
+  static const std::array kTokens{integers_field<&D::tokens>("tokens", 0, 2147483647)};
+  QUIRE_ASSIGN(const auto object, parse_object(body));
+  D request;
+  QUIRE_TRY(read_fields<D>(object, kTable, request));
+  QUIRE_TRY(read_fields<D>(object, kTokens, request));
+  QUIRE_TRY(check_model(context, request.model));
+  if (!request.tokens) return field_error("tokens", "`tokens` is missing");
+  for (const TokenId id : *request.tokens) {
+    if (static_cast<std::size_t>(id) >= context.text->vocab_size()) {
+      return field_error("tokens", "`tokens` has the id {}, but this model's vocabulary has {} tokens", id,
+                         context.text->vocab_size());
+    }
+  }
+  json::object out;
+  out["prompt"] = context.text->decode(*request.tokens, false);
+  return json::serialize(out);
+}
+
+}  // namespace quire
