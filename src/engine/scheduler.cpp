@@ -1,5 +1,5 @@
-// The scheduler's queues: what comes in, what goes out, and what must hold in between. How a step is chosen is in
-// scheduler_plan.cpp, what its result does in scheduler_apply.cpp.
+// The scheduler's queues: what comes in, what goes out, and what must hold in between. How a step
+// is chosen is in scheduler_plan.cpp, what its result does in scheduler_apply.cpp.
 #include "engine/scheduler.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ Scheduler::Scheduler(SchedulerOptions options) : options_(std::move(options)), k
 }
 
 void Scheduler::add(Request request, double /*now_s*/) {
-  QUIRE_CHECK(!request.prompt->empty() && could_fit(static_cast<std::int32_t>(request.prompt->size())),
-              "request {} has a prompt of {} tokens", request.id.value, request.prompt->size());
+  QUIRE_CHECK(
+      !request.prompt->empty() && could_fit(static_cast<std::int32_t>(request.prompt->size())),
+      "request {} has a prompt of {} tokens", request.id.value, request.prompt->size());
   auto sequence = std::make_unique<Sequence>(std::move(request));
   const bool is_new = by_id_.emplace(sequence->request.id, sequence.get()).second;
   QUIRE_CHECK(is_new, "request id {} is used twice", sequence->request.id.value);
@@ -58,8 +59,12 @@ void Scheduler::release(SequenceKv&& kv) {
 }
 
 SchedulerStats Scheduler::stats() const {
-  return {static_cast<std::int32_t>(running_.size()), static_cast<std::int32_t>(waiting_.size()),
-          preemptions_, aborted_, finished_, kv_.stats()};
+  return {static_cast<std::int32_t>(running_.size()),
+          static_cast<std::int32_t>(waiting_.size()),
+          preemptions_,
+          aborted_,
+          finished_,
+          kv_.stats()};
 }
 
 Status Scheduler::check_integrity() const {

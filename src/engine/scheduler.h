@@ -1,12 +1,14 @@
-// Decides what the next step computes. One rule: scheduled = min(num_tokens - num_computed, budget left). Prefill,
-// chunked prefill, decode and recompute after preemption are all that line; running sequences first, then waiting ones.
+// Decides what the next step computes. One rule: scheduled = min(num_tokens - num_computed, budget
+// left). Prefill, chunked prefill, decode and recompute after preemption are all that line; running
+// sequences first, then waiting ones.
 //
 // Pure: time and measured costs are arguments, so a seed replays any bug. Engine thread only.
 //
-// What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor slot from its first
-// step to its end, through preemptions; slots are below max_num_seqs; blocks that a planned step names are reused only
-// after that step is applied. A sequence that has become longer than the whole cache ends with kLength, like one that
-// has reached max_model_len: so a sequence that is alone can always go on.
+// What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor
+// slot from its first step to its end, through preemptions; slots are below max_num_seqs; blocks
+// that a planned step names are reused only after that step is applied. A sequence that has become
+// longer than the whole cache ends with kLength, like one that has reached max_model_len: so a
+// sequence that is alone can always go on.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@
 namespace quire {
 
 struct SchedulerOptions {
-  std::int32_t max_num_batched_tokens = 2048;   // token budget of a step
+  std::int32_t max_num_batched_tokens = 2048;  // token budget of a step
   std::int32_t max_num_seqs = 128;
   std::int32_t max_model_len = 2048;
   KvCacheOptions kv;
@@ -34,20 +36,20 @@ struct SchedulerOptions {
 // What a step decided about one sequence, in the order of tokens; consumed by the output thread.
 struct SequenceUpdate {
   RequestId id;
-  std::vector<TokenId> tokens;                       // new ones (usually one)
-  std::vector<TokenLogprobs> logprobs;               // parallel to tokens, or empty
-  std::vector<TokenLogprobs> prompt_logprobs;        // with the first token: of prompt tokens 1..n-1
+  std::vector<TokenId> tokens;                 // new ones (usually one)
+  std::vector<TokenLogprobs> logprobs;         // parallel to tokens, or empty
+  std::vector<TokenLogprobs> prompt_logprobs;  // with the first token: of prompt tokens 1..n-1
   bool has_prompt_logprobs = false;
   std::optional<FinishReason> finish;
-  std::optional<TokenId> stop_token;                 // stop_token_ids hit (not eos)
+  std::optional<TokenId> stop_token;  // stop_token_ids hit (not eos)
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   bool first_token = false;
-  double scheduled_s = 0;                            // when its first step was planned
+  double scheduled_s = 0;  // when its first step was planned
 };
 
 struct SchedulerStats {
   std::int32_t running = 0, waiting = 0;
-  std::int64_t preemptions = 0, aborted = 0, finished = 0;   // since the start
+  std::int64_t preemptions = 0, aborted = 0, finished = 0;  // since the start
   KvStats kv;
 };
 
@@ -59,17 +61,17 @@ struct StepCosts {
 class Scheduler {
  public:
   explicit Scheduler(SchedulerOptions options);
-  // Takes the request into the waiting queue. The caller has checked that its prompt is not empty, is shorter than
-  // max_model_len and could_fit.
+  // Takes the request into the waiting queue. The caller has checked that its prompt is not empty,
+  // is shorter than max_model_len and could_fit.
   void add(Request request, double now_s);
-  // Drops it at whatever state; its blocks are free when the last submitted step that names them is applied.
-  // False when unknown (finished already).
+  // Drops it at whatever state; its blocks are free when the last submitted step that names them is
+  // applied. False when unknown (finished already).
   bool abort(RequestId id);
   // The same for a request that is complete: the output thread has found a stop string.
   bool finish(RequestId id);
-  // What the next step computes. A plan with rows must be executed and applied; plans are applied in order, and one
-  // may be made before the last is applied. A plan without rows may still add nothing but remove slots: it is
-  // submitted unless empty(); applying it does nothing.
+  // What the next step computes. A plan with rows must be executed and applied; plans are applied
+  // in order, and one may be made before the last is applied. A plan without rows may still add
+  // nothing but remove slots: it is submitted unless empty(); applying it does nothing.
   StepPlan plan(double now_s, const StepCosts& costs);
   // Takes the result of a planned step; returns what happened, by sequence, in the order of rows.
   std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double now_s);
@@ -85,8 +87,8 @@ class Scheduler {
   // A planned step with rows that has not been applied.
   struct Step {
     std::uint64_t number = 0;
-    std::vector<RequestId> sequences;      // by row
-    std::vector<SequenceKv> to_release;    // of sequences that ended meanwhile
+    std::vector<RequestId> sequences;    // by row
+    std::vector<SequenceKv> to_release;  // of sequences that ended meanwhile
   };
 
   // scheduler_plan.cpp
@@ -100,8 +102,10 @@ class Scheduler {
   void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
 
   // scheduler_apply.cpp
-  static void take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row, const StepResult::Row& result);
-  SequenceUpdate make_update(Sequence& sequence, const StepPlan::Row& row, const StepResult::Row& result) const;
+  static void take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
+                                   const StepResult::Row& result);
+  SequenceUpdate make_update(Sequence& sequence, const StepPlan::Row& row,
+                             const StepResult::Row& result) const;
   void decide_finish(const Sequence& sequence, SequenceUpdate& update) const;
 
   // scheduler.cpp
@@ -110,11 +114,11 @@ class Scheduler {
 
   SchedulerOptions options_;
   KvCacheManager kv_;
-  std::vector<std::unique_ptr<Sequence>> running_;   // in order of admission
-  std::deque<std::unique_ptr<Sequence>> waiting_;    // preempted ones first, then by arrival
-  std::unordered_map<RequestId, Sequence*> by_id_;   // all of both
-  std::vector<SlotId> free_slots_;                   // last one is given next
-  std::vector<SlotId> ended_slots_;                  // the next plan tells the executor
+  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  std::deque<std::unique_ptr<Sequence>> waiting_;   // preempted ones first, then by arrival
+  std::unordered_map<RequestId, Sequence*> by_id_;  // all of both
+  std::vector<SlotId> free_slots_;                  // last one is given next
+  std::vector<SlotId> ended_slots_;                 // the next plan tells the executor
   std::deque<Step> in_flight_;
   std::uint64_t next_step_ = 1;
   std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0;

@@ -1,4 +1,5 @@
-// What a step's result does: tokens are appended, finish rules decided on token ids, blocks given back.
+// What a step's result does: tokens are appended, finish rules decided on token ids, blocks given
+// back.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +32,8 @@ std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepRes
     Sequence& sequence = *found->second;
     const StepPlan::Row& row = plan.rows[i];
     if (row.prompt_logprobs) take_prompt_logprobs(sequence, row, result.rows[i]);
-    const bool scored = sequence.scoring_only() && row.start_pos + row.num_tokens == sequence.num_prompt;
+    const bool scored =
+        sequence.scoring_only() && row.start_pos + row.num_tokens == sequence.num_prompt;
     if (!row.sample && !scored) continue;  // a chunk of a longer prompt
     updates.push_back(make_update(sequence, row, result.rows[i]));
     if (updates.back().finish) finish(sequence.request.id);
@@ -40,7 +42,8 @@ std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepRes
   return updates;
 }
 
-// Chunks come in the order of positions, each position once: also when a preempted prompt is computed again.
+// Chunks come in the order of positions, each position once: also when a preempted prompt is
+// computed again.
 void Scheduler::take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
                                      const StepResult::Row& result) {
   auto& collected = sequence.prompt_logprobs;
@@ -82,7 +85,8 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
 // End token, then the request's stop tokens (neither before min_tokens), then lengths.
 void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) const {
   const StopRules& stop = sequence.request.stop;
-  const bool may_stop = sequence.num_generated() >= std::max(1, sequence.request.sampling->min_tokens);
+  const bool may_stop =
+      sequence.num_generated() >= std::max(1, sequence.request.sampling->min_tokens);
   const TokenId last = sequence.tokens.back();
   if (may_stop && !stop.ignore_eos && contains(stop.eos_ids, last)) {
     update.finish = FinishReason::kStop;

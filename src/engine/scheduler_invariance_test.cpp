@@ -1,5 +1,6 @@
-// What a request gives must not depend on what runs beside it: the same outputs alone, under load, in chunks, through
-// preemptions and prefix hits; and after thousands of requests with random aborts nothing is held and nobody starved.
+// What a request gives must not depend on what runs beside it: the same outputs alone, under load,
+// in chunks, through preemptions and prefix hits; and after thousands of requests with random
+// aborts nothing is held and nobody starved.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,19 +25,23 @@ class RandomRequests {
     return static_cast<std::int32_t>(random_() % static_cast<unsigned>(n));
   }
 
-  // Many share a prefix with others; some want log-probabilities of the prompt, some end early by a stop token.
+  // Many share a prefix with others; some want log-probabilities of the prompt, some end early by a
+  // stop token.
   Request next(std::uint64_t id, std::int32_t max_prompt, std::int32_t max_tokens) {
     std::vector<TokenId> prompt;
     const std::int32_t length = 1 + below(max_prompt), shared = below(2) * below(length + 1);
     const TokenId family = 2000 + 100 * below(3);
-    for (std::int32_t i = 0; i < length; ++i) prompt.push_back(i < shared ? family + i : below(kFakeVocab));
+    for (std::int32_t i = 0; i < length; ++i)
+      prompt.push_back(i < shared ? family + i : below(kFakeVocab));
     SamplingParams params;
     params.logprobs = below(3) - 1;
     params.prompt_logprobs = below(4) == 0 ? 1 : -1;
     params.min_tokens = below(3);
-    Request request = make_request(id, std::move(prompt), below(8) == 0 ? 0 : 1 + below(max_tokens), params);
+    Request request =
+        make_request(id, std::move(prompt), below(8) == 0 ? 0 : 1 + below(max_tokens), params);
     for (int i = 0; i < 20; ++i) {
-      (i % 2 == 0 ? request.stop.eos_ids : request.stop.stop_token_ids).push_back(below(kFakeVocab));
+      (i % 2 == 0 ? request.stop.eos_ids : request.stop.stop_token_ids)
+          .push_back(below(kFakeVocab));
     }
     request.stop.ignore_eos = below(4) == 0;
     request.cache_salt = static_cast<std::uint64_t>(below(2));
@@ -81,17 +86,21 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Loads, SchedulerInvariance,
-    testing::Values(Load{"alone", 2048, 1, 64, false}, Load{"together", 2048, 32, 2048, true},
-                    Load{"uncached", 2048, 32, 2048, false}, Load{"chunks_of_1", 1, 32, 2048, true},
-                    Load{"chunks_of_7", 7, 32, 2048, true}, Load{"chunks_of_64", 64, 32, 2048, true},
-                    Load{"few_blocks", 2048, 32, 26, true}, Load{"few_blocks_in_chunks", 7, 32, 32, true},
-                    Load{"few_blocks_uncached", 64, 32, 24, false}),
-    [](const auto& load) { return std::string(load.param.name); });
+INSTANTIATE_TEST_SUITE_P(Loads, SchedulerInvariance,
+                         testing::Values(Load{"alone", 2048, 1, 64, false},
+                                         Load{"together", 2048, 32, 2048, true},
+                                         Load{"uncached", 2048, 32, 2048, false},
+                                         Load{"chunks_of_1", 1, 32, 2048, true},
+                                         Load{"chunks_of_7", 7, 32, 2048, true},
+                                         Load{"chunks_of_64", 64, 32, 2048, true},
+                                         Load{"few_blocks", 2048, 32, 26, true},
+                                         Load{"few_blocks_in_chunks", 7, 32, 32, true},
+                                         Load{"few_blocks_uncached", 64, 32, 24, false}),
+                         [](const auto& load) { return std::string(load.param.name); });
 
-// One history: requests join, are aborted or finished from outside between plan and apply, and plans are sometimes
-// made ahead. Those that were left alone must have got exactly what they get alone.
+// One history: requests join, are aborted or finished from outside between plan and apply, and
+// plans are sometimes made ahead. Those that were left alone must have got exactly what they get
+// alone.
 void simulate(unsigned seed, std::uint64_t num_requests) {
   RandomRequests random(seed);
   SchedulerOptions options = scheduler_options({20 + random.below(60)}, 1 + random.below(8));
@@ -119,7 +128,8 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
     }
     planned.push_back(rig.plan());
     if (random.below(3) == 0 && !requests.empty()) {
-      const std::uint64_t id = requests.size() - 1 - static_cast<std::uint64_t>(random.below(
+      const std::uint64_t id = requests.size() - 1 -
+                               static_cast<std::uint64_t>(random.below(
                                    std::min(30, static_cast<std::int32_t>(requests.size()))));
       const bool known = random.below(2) == 0 ? rig.scheduler.abort(RequestId(id))
                                               : rig.scheduler.finish(RequestId(id));
@@ -138,7 +148,8 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   for (const Request& request : requests) {
     if (dropped.contains(request.id.value)) continue;
     SCOPED_TRACE(request.id.value);
-    expect_same(rig.outputs[request.id.value], expected_output(request, options.max_model_len), request);
+    expect_same(rig.outputs[request.id.value], expected_output(request, options.max_model_len),
+                request);
   }
 }
 

@@ -1,5 +1,5 @@
-// How a step is chosen: scheduled = min(num_tokens - num_computed, budget left), for running sequences in order, then
-// for waiting ones, first come, first served.
+// How a step is chosen: scheduled = min(num_tokens - num_computed, budget left), for running
+// sequences in order, then for waiting ones, first come, first served.
 #include <algorithm>
 #include <utility>
 
@@ -55,8 +55,9 @@ void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double no
   }
 }
 
-// Blocks for the next num_tokens of the i-th running sequence, by preempting those after it if need be. False when it
-// was preempted itself, or must wait because steps in flight hold what could be freed.
+// Blocks for the next num_tokens of the i-th running sequence, by preempting those after it if need
+// be. False when it was preempted itself, or must wait because steps in flight hold what could be
+// freed.
 bool Scheduler::make_room(std::size_t i, std::int32_t num_tokens) {
   Sequence& sequence = *running_[i];
   while (!kv_.try_grow(sequence.kv, sequence.num_computed + num_tokens)) {
@@ -67,8 +68,9 @@ bool Scheduler::make_room(std::size_t i, std::int32_t num_tokens) {
   return true;
 }
 
-// The sequence that was admitted last gives its blocks back and goes to the front of the queue. It keeps its tokens
-// and its executor slot; what it had computed is computed again, often from the prefix cache.
+// The sequence that was admitted last gives its blocks back and goes to the front of the queue. It
+// keeps its tokens and its executor slot; what it had computed is computed again, often from the
+// prefix cache.
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
   kv_.release(victim.kv);
@@ -78,7 +80,8 @@ void Scheduler::preempt_last() {
   ++preemptions_;
 }
 
-// Takes the cached prefix of a waiting sequence if all its tokens fit beside what the running ones will need soon.
+// Takes the cached prefix of a waiting sequence if all its tokens fit beside what the running ones
+// will need soon.
 bool Scheduler::admit(Sequence& sequence) {
   // Log-probabilities of a prompt token need the logits before it: those must be computed.
   if (!sequence.needs_prompt_logprobs()) {
@@ -93,8 +96,8 @@ bool Scheduler::admit(Sequence& sequence) {
   return true;
 }
 
-// Blocks that running sequences still lack for the tokens they know, and one more each to grow into: with these kept
-// free at admission, preemption is rare.
+// Blocks that running sequences still lack for the tokens they know, and one more each to grow
+// into: with these kept free at admission, preemption is rare.
 std::int32_t Scheduler::promised_blocks() const {
   std::int32_t blocks = 0;
   for (const auto& sequence : running_) {
@@ -119,8 +122,7 @@ void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tok
   const std::int32_t end_pos = row.start_pos + num_tokens;
   row.sample = end_pos == sequence.num_tokens() && !sequence.scoring_only();
   row.logits_begin = row.sample ? num_tokens - 1 : num_tokens;
-  const std::int32_t prompt_logprobs_end =
-      std::min(end_pos, sequence.num_prompt_logprobs_wanted());
+  const std::int32_t prompt_logprobs_end = std::min(end_pos, sequence.num_prompt_logprobs_wanted());
   if (prompt_logprobs_end > sequence.num_prompt_logprobs_planned) {
     row.prompt_logprobs = true;
     row.logits_begin = std::max(0, sequence.num_prompt_logprobs_planned - row.start_pos);

@@ -1,4 +1,5 @@
-// The scheduler's rules one by one. That outputs do not depend on load is in scheduler_invariance_test.cpp.
+// The scheduler's rules one by one. That outputs do not depend on load is in
+// scheduler_invariance_test.cpp.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,8 @@ TEST(Scheduler, KeepsToMaxNumSeqsAndReusesSlots) {
   options.max_num_seqs = 2;
   Rig rig(options);
   for (std::uint64_t id = 1; id <= 3; ++id) {
-    rig.scheduler.add(make_request(id, prompt_of(static_cast<TokenId>(id * 10), 4), id == 1 ? 1 : 3), 0);
+    rig.scheduler.add(
+        make_request(id, prompt_of(static_cast<TokenId>(id * 10), 4), id == 1 ? 1 : 3), 0);
   }
   EXPECT_EQ(rig.step().rows.size(), 2u);  // request 1 ends here
   EXPECT_EQ(rig.scheduler.stats().waiting, 1);
@@ -84,7 +86,8 @@ TEST(Scheduler, FinishRules) {
   requests[2].stop.eos_ids = {generated(2)};
   requests[2].stop.ignore_eos = true;
   requests[3].stop.stop_token_ids = {5000, generated(3)};
-  requests[4].stop.eos_ids = requests[4].stop.stop_token_ids = {generated(4)};  // the end token wins
+  requests[4].stop.eos_ids =
+      requests[4].stop.stop_token_ids = {generated(4)};  // the end token wins
   SamplingParams params;
   params.min_tokens = 4;
   requests[5] = make_request(5, prompt, 8, params);
@@ -93,7 +96,8 @@ TEST(Scheduler, FinishRules) {
   requests[6].stop.eos_ids = requests[6].stop.stop_token_ids = {generated(0)};
   for (const Request& request : requests) rig.scheduler.add(request, 0);
   rig.run();
-  const auto expect = [&](std::uint64_t id, std::size_t n, FinishReason reason, std::optional<TokenId> stop) {
+  const auto expect = [&](std::uint64_t id, std::size_t n, FinishReason reason,
+                          std::optional<TokenId> stop) {
     const Output& output = rig.outputs[id];
     EXPECT_EQ(output.tokens.size(), n) << id;
     EXPECT_EQ(output.finish, reason) << id;

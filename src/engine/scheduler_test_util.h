@@ -1,5 +1,6 @@
-// A device for scheduler tests. Its "model" draws a hash of all tokens so far, and reads those tokens back from a KV
-// memory through the block tables: so a wrong block, a stale prefix hit or a block reused too early changes the text.
+// A device for scheduler tests. Its "model" draws a hash of all tokens so far, and reads those
+// tokens back from a KV memory through the block tables: so a wrong block, a stale prefix hit or a
+// block reused too early changes the text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ inline constexpr TokenId kFakeVocab = 1000;
 
 inline TokenId fake_next_token(std::span<const TokenId> tokens) {
   std::uint64_t hash = 99;
-  for (const TokenId token : tokens) hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b97f4a7c15u + 1;
+  for (const TokenId token : tokens)
+    hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b97f4a7c15u + 1;
   return static_cast<TokenId>((hash >> 33) % kFakeVocab);
 }
 
@@ -28,7 +30,8 @@ inline TokenLogprobs fake_logprobs(std::span<const TokenId> before, TokenId toke
 
 class FakeExecutor {
  public:
-  explicit FakeExecutor(const KvCacheOptions& kv) : block_size_(static_cast<std::size_t>(kv.block_size)) {
+  explicit FakeExecutor(const KvCacheOptions& kv)
+      : block_size_(static_cast<std::size_t>(kv.block_size)) {
     for (const auto& group : kv.groups) {
       memory_.emplace_back(static_cast<std::size_t>(group.num_blocks) * block_size_, -1);
     }
@@ -90,14 +93,16 @@ class FakeExecutor {
     std::vector<TokenId> tokens;
     for (std::size_t pos = 0; pos < end; ++pos) {
       tokens.push_back(cell(plan, 0, r, pos));
-      for (std::size_t g = 1; g < memory_.size(); ++g) EXPECT_EQ(cell(plan, g, r, pos), tokens[pos]);
+      for (std::size_t g = 1; g < memory_.size(); ++g)
+        EXPECT_EQ(cell(plan, g, r, pos), tokens[pos]);
     }
     StepResult::Row result;
     if (row.prompt_logprobs) {
       const auto& prompt = *slot->second.prompt;
       for (auto p = static_cast<std::size_t>(row.start_pos + row.logits_begin); p < end; ++p) {
         if (p + 1 >= prompt.size()) break;
-        result.prompt_logprobs.push_back(fake_logprobs(std::span(tokens).first(p + 1), prompt[p + 1]));
+        result.prompt_logprobs.push_back(
+            fake_logprobs(std::span(tokens).first(p + 1), prompt[p + 1]));
       }
     }
     if (row.sample) {
@@ -110,7 +115,8 @@ class FakeExecutor {
   }
 
   std::size_t block_size_;
-  std::vector<std::vector<TokenId>> memory_;  // [group][block * block_size + offset]: token stored there
+  std::vector<std::vector<TokenId>>
+      memory_;  // [group][block * block_size + offset]: token stored there
   std::map<SlotId, Slot> slots_;
 };
 
@@ -123,7 +129,8 @@ struct Output {
   std::int32_t cached_tokens = 0, completion_tokens = 0;
 };
 
-inline SchedulerOptions scheduler_options(std::vector<std::int32_t> num_blocks, std::int32_t block_size = 4) {
+inline SchedulerOptions scheduler_options(std::vector<std::int32_t> num_blocks,
+                                          std::int32_t block_size = 4) {
   SchedulerOptions options;
   options.max_model_len = 256;
   options.kv.block_size = block_size;
@@ -147,10 +154,13 @@ inline Output expected_output(const Request& request, std::int32_t max_len) {
   std::vector<TokenId> tokens = *request.prompt;
   if (request.sampling->prompt_logprobs >= 0) {
     for (std::size_t p = 0; p + 1 < tokens.size(); ++p) {
-      output.prompt_logprobs.push_back(fake_logprobs(std::span(tokens).first(p + 1), tokens[p + 1]));
+      output.prompt_logprobs.push_back(
+          fake_logprobs(std::span(tokens).first(p + 1), tokens[p + 1]));
     }
   }
-  const auto in = [](const std::vector<TokenId>& ids, TokenId id) { return std::ranges::count(ids, id) > 0; };
+  const auto in = [](const std::vector<TokenId>& ids, TokenId id) {
+    return std::ranges::count(ids, id) > 0;
+  };
   output.finish = FinishReason::kLength;
   while (static_cast<std::int32_t>(output.tokens.size()) < request.stop.max_tokens) {
     const TokenId next = fake_next_token(tokens);
@@ -234,7 +244,8 @@ inline void expect_same(const Output& got, const Output& want, const Request& re
   }
   if (request.sampling->logprobs < 0) return;
   ASSERT_EQ(got.logprobs.size(), got.tokens.size());
-  for (std::size_t i = 0; i < got.tokens.size(); ++i) EXPECT_EQ(got.logprobs[i].token, got.tokens[i]);
+  for (std::size_t i = 0; i < got.tokens.size(); ++i)
+    EXPECT_EQ(got.logprobs[i].token, got.tokens[i]);
 }
 
 }  // namespace quire

@@ -1,7 +1,7 @@
 // A request while the engine works on it. Owned by the Scheduler; never leaves the engine thread.
 //
-// num_computed counts tokens whose K and V are in the cache or in a planned step. The last known token is never
-// computed before it is needed: computing it is what yields the next one.
+// num_computed counts tokens whose K and V are in the cache or in a planned step. The last known
+// token is never computed before it is needed: computing it is what yields the next one.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct Sequence {
   std::int32_t num_uncomputed() const { return num_tokens() - num_computed; }
   // Only the prompt is wanted (echo with log-probabilities): it is computed, nothing is drawn.
   bool scoring_only() const { return request.stop.max_tokens == 0; }
-  // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from the logits of position p.
+  // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from the logits of position
+  // p.
   std::int32_t num_prompt_logprobs_wanted() const {
     return request.sampling->prompt_logprobs >= 0 ? num_prompt - 1 : 0;
   }
@@ -34,12 +35,13 @@ struct Sequence {
   }
 
   Request request;
-  std::vector<TokenId> tokens;        // prompt, then generated
+  std::vector<TokenId> tokens;  // prompt, then generated
   std::int32_t num_prompt = 0;
   std::int32_t num_computed = 0;
-  std::int32_t cached_tokens = 0;     // prefix hit at the first admission
+  std::int32_t cached_tokens = 0;  // prefix hit at the first admission
   SequenceKv kv;
-  SlotId slot = kNoSlot;              // executor's; from the first step to the end
+  SlotId slot = kNoSlot;   // executor's; from the first step to the end
+  double scheduled_s = 0;  // when its first step was planned
   std::int32_t num_prompt_logprobs_planned = 0;
   std::vector<TokenLogprobs> prompt_logprobs;  // collected so far, through chunks and preemptions
 };

@@ -1,10 +1,11 @@
-// The physical blocks of one KV group: how many holders each has, and which free one is used next. Knows nothing of
-// their content. Owned by KvCacheManager, engine thread.
+// The physical blocks of one KV group: how many holders each has, and which free one is used next.
+// Knows nothing of their content. Owned by KvCacheManager, engine thread.
 //
-// A block is untouched (its memory was never written), held (refs > 0), recycled (free, content worthless) or cached
-// (free, content still in the prefix index, in LRU order). take() prefers recycled blocks, so that physical memory is
-// committed only as it is used; then untouched ones, so that the prefix cache keeps its hits as long as there is
-// memory; then it evicts the cached block that was given back first.
+// A block is untouched (its memory was never written), held (refs > 0), recycled (free, content
+// worthless) or cached (free, content still in the prefix index, in LRU order). take() prefers
+// recycled blocks, so that physical memory is committed only as it is used; then untouched ones, so
+// that the prefix cache keeps its hits as long as there is memory; then it evicts the cached block
+// that was given back first.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class BlockPool {
   std::int32_t refs(BlockId block) const { return at(block).refs; }
   bool is_cached(BlockId block) const { return at(block).state == State::kCached; }
 
-  // A free block, now held once. There must be one. When it was cached, the caller takes it out of the index.
+  // A free block, now held once. There must be one. When it was cached, the caller takes it out of
+  // the index.
   BlockId take();
   // One holder more, of a held or a cached block.
   void add_ref(BlockId block);

@@ -30,7 +30,8 @@ std::int32_t KvCacheManager::match(SequenceKv& sequence, std::span<const TokenId
   QUIRE_CHECK(sequence.num_blocks() == 0, "match() is for a sequence without blocks");
   if (!options_.enable_prefix_caching || tokens.empty()) return 0;
   sequence.groups.resize(pools_.size());
-  const std::size_t max_blocks = (tokens.size() - 1) / block_size();  // one token is always computed
+  const std::size_t max_blocks =
+      (tokens.size() - 1) / block_size();  // one token is always computed
   NodeId node = kNoNode;
   for (std::size_t i = 0; i < max_blocks; ++i) {
     node = index_.find(node, sequence.salt, tokens.subspan(i * block_size(), block_size()));
@@ -128,7 +129,8 @@ std::int32_t KvCacheManager::trim(SequenceKv& sequence, std::int32_t num_tokens)
   const std::int32_t full_blocks = num_tokens / options_.block_size;
   const bool ends_inside = num_tokens % options_.block_size != 0 && sequence.num_blocks() == wanted;
   if (ends_inside) {
-    // The rest of the last block will be written anew: it must be this sequence's own, and not in the index.
+    // The rest of the last block will be written anew: it must be this sequence's own, and not in
+    // the index.
     bool shared = false;
     for (std::size_t g = 0; g < pools_.size(); ++g) {
       shared |= pools_[g].refs(sequence.groups[g].blocks.back()) > 1;

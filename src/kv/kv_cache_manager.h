@@ -1,12 +1,14 @@
-// Decides which physical KV block holds what: reference counts, the prefix index, LRU reuse. Integers only: it
-// never sees a tensor. Owned by the Scheduler, used on the engine thread. See docs/architecture.md, "KV cache".
+// Decides which physical KV block holds what: reference counts, the prefix index, LRU reuse.
+// Integers only: it never sees a tensor. Owned by the Scheduler, used on the engine thread. See
+// docs/architecture.md, "KV cache".
 //
-// Invariants (check_integrity): every block is untouched, recycled, cached (refs 0, still indexed, in LRU order) or
-// referenced; reference counts equal the holders'; an indexed block's parent chain and tokens prove its content; a
-// block is in at most one free list. block_pool.h says which free block is used first.
+// Invariants (check_integrity): every block is untouched, recycled, cached (refs 0, still indexed,
+// in LRU order) or referenced; reference counts equal the holders'; an indexed block's parent chain
+// and tokens prove its content; a block is in at most one free list. block_pool.h says which free
+// block is used first.
 //
-// Layers of one lifetime form a group with blocks of its own. All groups grow together: a sequence holds the same
-// number of blocks in each. Sliding-window groups keep all their blocks for now.
+// Layers of one lifetime form a group with blocks of its own. All groups grow together: a sequence
+// holds the same number of blocks in each. Sliding-window groups keep all their blocks for now.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +25,10 @@ namespace quire {
 struct KvCacheOptions {
   struct Group {
     std::int32_t num_blocks = 0;
-    std::int32_t window = 0;          // sliding window in tokens; 0: full attention
-    bool recurrent = false;           // state slots instead of per-token blocks (reserved for later layers)
+    std::int32_t window = 0;  // sliding window in tokens; 0: full attention
+    bool recurrent = false;   // state slots instead of per-token blocks (reserved for later layers)
   };
-  std::int32_t block_size = 32;       // tokens
+  std::int32_t block_size = 32;  // tokens
   std::vector<Group> groups;
   bool enable_prefix_caching = true;
   PrefixHash hash = default_prefix_hash;  // tests force collisions with another
@@ -35,53 +37,68 @@ struct KvCacheOptions {
 // What a sequence holds; a member of Sequence, changed by the manager only.
 struct SequenceKv {
   struct GroupTable {
-    std::vector<BlockId> blocks;      // logical -> physical
+    std::vector<BlockId> blocks;  // logical -> physical
   };
-  std::vector<GroupTable> groups;     // empty, or one per group
-  std::int32_t num_indexed_blocks = 0;   // full blocks already entered in the prefix index
+  std::vector<GroupTable> groups;       // empty, or one per group
+  std::int32_t num_indexed_blocks = 0;  // full blocks already entered in the prefix index
   std::uint64_t salt = 0;
-  std::int32_t uncounted_query_tokens = 0, uncounted_hit_tokens = 0;  // match() whose first growth is to come
+  std::int32_t uncounted_query_tokens = 0,
+               uncounted_hit_tokens = 0;  // match() whose first growth is to come
 
   std::size_t num_blocks() const { return groups.empty() ? 0 : groups[0].blocks.size(); }
 };
 
 struct KvStats {
-  std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0, used_blocks = 0;  // all groups together;
-                                                   // free includes cached_free
-  std::int64_t query_tokens = 0, hit_tokens = 0;   // prefix cache, since the start
+  std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0,
+               used_blocks = 0;                   // all groups together;
+                                                  // free includes cached_free
+  std::int64_t query_tokens = 0, hit_tokens = 0;  // prefix cache, since the start
 };
 
 class KvCacheManager {
  public:
   explicit KvCacheManager(KvCacheOptions options);
 
-  // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an empty sequence: its
-  // blocks are referenced. Returns the number of tokens that need no computing. Enters the statistics with the first
-  // growth, so that a request that waits for room is counted once.
+  // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an
+  // empty sequence: its blocks are referenced. Returns the number of tokens that need no computing.
+  // Enters the statistics with the first growth, so that a request that waits for room is counted
+  // once.
   std::int32_t match(SequenceKv& sequence, std::span<const TokenId> tokens);
-  // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing has changed.
+  // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing
+  // has changed.
   bool try_grow(SequenceKv& sequence, std::int32_t num_tokens);
   // Whether try_grow would succeed and leave `headroom` blocks free in each group.
   bool can_grow(const SequenceKv& sequence, std::int32_t num_tokens, std::int32_t headroom) const;
-  // Enters full blocks of positions [0, num_tokens) in the prefix index; called when they are planned.
+  // Enters full blocks of positions [0, num_tokens) in the prefix index; called when they are
+  // planned.
   void commit(SequenceKv& sequence, std::span<const TokenId> tokens, std::int32_t num_tokens);
-  // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on write: the caller gets
-  // the copy to be made, (source, target) per group, or false when there is no block for it. `to` is empty.
-  struct Copy { std::int32_t group; BlockId source, target; std::int32_t tokens; };
-  bool fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens, std::vector<Copy>* copies);
-  // Gives back blocks beyond num_tokens (rejected speculation, trimmed prompts). Returns how many tokens stay computed:
-  // num_tokens, or less when the block that they end in is shared: it may not be written, and is given back too.
+  // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on
+  // write: the caller gets the copy to be made, (source, target) per group, or false when there is
+  // no block for it. `to` is empty.
+  struct Copy {
+    std::int32_t group;
+    BlockId source, target;
+    std::int32_t tokens;
+  };
+  bool fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens,
+            std::vector<Copy>* copies);
+  // Gives back blocks beyond num_tokens (rejected speculation, trimmed prompts). Returns how many
+  // tokens stay computed: num_tokens, or less when the block that they end in is shared: it may not
+  // be written, and is given back too.
   std::int32_t trim(SequenceKv& sequence, std::int32_t num_tokens);
-  // Gives back everything, tail blocks first; indexed ones stay hittable until reused. Keeps the salt.
+  // Gives back everything, tail blocks first; indexed ones stay hittable until reused. Keeps the
+  // salt.
   void release(SequenceKv& sequence);
-  // Forgets all cached prefixes that nobody holds. False when sequences still hold blocks (those stay).
+  // Forgets all cached prefixes that nobody holds. False when sequences still hold blocks (those
+  // stay).
   bool reset();
   KvStats stats() const;
   // Blocks that a sequence of num_tokens needs in each group.
   std::int32_t blocks_for(std::int32_t num_tokens) const;
   // Whether a sequence of num_tokens fits when it is alone.
   bool could_fit(std::int32_t num_tokens) const;
-  // Checks every invariant against the tables of all live sequences. Errors describe the first violation.
+  // Checks every invariant against the tables of all live sequences. Errors describe the first
+  // violation.
   Status check_integrity(std::span<const SequenceKv* const> live) const;
 
  private:
@@ -92,7 +109,7 @@ class KvCacheManager {
   Status check_sequence(const SequenceKv& sequence) const;
 
   KvCacheOptions options_;
-  std::vector<BlockPool> pools_;   // by group
+  std::vector<BlockPool> pools_;  // by group
   PrefixIndex index_;
   std::int64_t query_tokens_ = 0, hit_tokens_ = 0;
 };

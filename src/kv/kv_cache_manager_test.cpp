@@ -1,4 +1,5 @@
-// The rules of the KV cache one by one; random histories against a slow model are in kv_cache_model_test.cpp.
+// The rules of the KV cache one by one; random histories against a slow model are in
+// kv_cache_model_test.cpp.
 #include "kv/kv_cache_manager.h"
 
 #include <gtest/gtest.h>
@@ -131,7 +132,7 @@ TEST(KvCacheManager, EvictedParentIsNotFoundThroughItsNewContent) {
   compute(kv, a, {1, 2, 3, 4});
   compute(kv, b, {1, 2});  // a second block with the same content
   kv.release(a);
-  kv.release(b);           // all three are cached: 1, 0, 2 in order of age
+  kv.release(b);  // all three are cached: 1, 0, 2 in order of age
   compute(kv, c, {8, 9, 5, 6});
   EXPECT_EQ(kv.match(d, std::vector<TokenId>{8, 9, 3, 4, 0}), 2);
   expect_intact(kv, {&c, &d});

@@ -1,10 +1,12 @@
-// Which blocks hold the K and V of which prefix. A tree: a node stands for one full block of tokens after its parent
-// node, under a salt, and lists the physical blocks (of every group) that hold it; several may, since sequences that
-// compute the same prefix side by side are not merged. Owned by KvCacheManager, engine thread.
+// Which blocks hold the K and V of which prefix. A tree: a node stands for one full block of tokens
+// after its parent node, under a salt, and lists the physical blocks (of every group) that hold it;
+// several may, since sequences that compute the same prefix side by side are not merged. Owned by
+// KvCacheManager, engine thread.
 //
-// Lookup goes by a chained 64-bit hash; parent, salt and all tokens are then compared, so a collision costs time and
-// never shows one user the content of another. A node lives while it has blocks or children: therefore a node's
-// number is not reused as long as anything below it could still be found through it.
+// Lookup goes by a chained 64-bit hash; parent, salt and all tokens are then compared, so a
+// collision costs time and never shows one user the content of another. A node lives while it has
+// blocks or children: therefore a node's number is not reused as long as anything below it could
+// still be found through it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,8 @@ class PrefixIndex {
   // num_blocks: of each group.
   PrefixIndex(std::int32_t block_size, std::span<const std::int32_t> num_blocks, PrefixHash hash);
 
-  // The node of `tokens` (one block of them) after `parent`, or kNoNode. parent kNoNode: the start of a sequence.
+  // The node of `tokens` (one block of them) after `parent`, or kNoNode. parent kNoNode: the start
+  // of a sequence.
   NodeId find(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens) const;
   // A physical block of the node, or kNoBlock.
   BlockId block(NodeId node, std::size_t group) const;

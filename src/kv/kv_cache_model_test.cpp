@@ -1,0 +1,292 @@
+// Random histories of the KV cache against a slow, obvious model: lists of blocks, and for every
+// indexed block the whole prefix that it holds. Few different tokens and hashes that collide make
+// sharing and confusion likely.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "kv/kv_cache_manager.h"
+
+namespace quire {
+namespace {
+
+constexpr std::int32_t kBlockSize = 2;
+using Prefix = std::pair<std::uint64_t, std::vector<TokenId>>;  // salt, tokens from the start
+
+std::size_t full_blocks(std::size_t num_tokens) { return num_tokens / kBlockSize; }
+std::size_t blocks_for(std::size_t num_tokens) {
+  return (num_tokens + kBlockSize - 1) / kBlockSize;
+}
+
+Prefix prefix(std::uint64_t salt, const std::vector<TokenId>& tokens, std::size_t num_blocks) {
+  const auto n = static_cast<std::ptrdiff_t>(num_blocks) * kBlockSize;
+  return {salt, {tokens.begin(), tokens.begin() + n}};
+}
+
+// One group's blocks.
+struct GroupModel {
+  explicit GroupModel(std::int32_t n) : num_blocks(n) {}
+
+  std::size_t num_free() const {
+    return recycled.size() + cached.size() + static_cast<std::size_t>(num_blocks - next_untouched);
+  }
+  std::int32_t take() {
+    std::int32_t block = 0;
+    if (!recycled.empty()) {
+      block = recycled.back();
+      recycled.pop_back();
+    } else if (next_untouched < num_blocks) {
+      block = next_untouched++;
+    } else {
+      block = cached.front();
+      cached.pop_front();
+      content.erase(block);
+    }
+    refs[block] = 1;
+    return block;
+  }
+  void hold(std::int32_t block) {
+    cached.remove(block);
+    ++refs[block];
+  }
+  void drop(std::int32_t block) {
+    if (--refs[block] > 0) return;
+    content.contains(block) ? cached.push_back(block) : recycled.push_back(block);
+  }
+  bool has(const Prefix& wanted) const {
+    return std::ranges::any_of(content, [&](const auto& entry) { return entry.second == wanted; });
+  }
+
+  std::int32_t num_blocks, next_untouched = 0;
+  std::list<std::int32_t> recycled, cached;
+  std::map<std::int32_t, std::int32_t> refs;
+  std::map<std::int32_t, Prefix> content;  // of indexed blocks
+};
+
+struct Live {
+  SequenceKv kv;
+  std::vector<TokenId> tokens;
+};
+
+class History {
+ public:
+  History(unsigned seed, std::vector<std::int32_t> num_blocks, PrefixHash hash)
+      : random_(seed), manager_(options(num_blocks, hash)) {
+    for (const std::int32_t n : num_blocks) groups_.emplace_back(n);
+  }
+
+  void step() {
+    const std::size_t kind = below(20);
+    if (live_.empty() || kind < 5) {
+      if (live_.size() < 8) start();
+    } else if (kind < 11) {
+      extend(pick(), below(6));
+    } else if (kind < 13) {
+      fork();
+    } else if (kind < 15) {
+      trim(pick());
+    } else if (kind < 19 || below(4) != 0) {
+      release(below(live_.size()));
+    } else {
+      reset();
+    }
+    check();
+  }
+  void finish() {
+    while (!live_.empty()) release(0);
+    check();
+    EXPECT_EQ(manager_.stats().used_blocks, 0);
+  }
+
+ private:
+  static KvCacheOptions options(const std::vector<std::int32_t>& num_blocks, PrefixHash hash) {
+    KvCacheOptions result;
+    result.block_size = kBlockSize;
+    result.hash = hash;
+    for (const std::int32_t n : num_blocks) result.groups.push_back({n, 0, false});
+    return result;
+  }
+  std::size_t below(std::size_t n) { return random_() % n; }
+  Live& pick() { return live_[below(live_.size())]; }
+  TokenId token() { return static_cast<TokenId>(below(2)); }
+
+  bool fits(std::size_t missing) const {
+    return std::ranges::all_of(groups_, [&](const auto& g) { return missing <= g.num_free(); });
+  }
+
+  void start() {
+    Live& s = live_.emplace_back();
+    s.kv.salt = below(2);
+    std::vector<TokenId> tokens(1 + below(12));
+    for (TokenId& t : tokens) t = token();
+    std::size_t hit = 0;
+    const auto everywhere = [&](const Prefix& p) {
+      return std::ranges::all_of(groups_, [&](const auto& g) { return g.has(p); });
+    };
+    while (hit < full_blocks(tokens.size() - 1) && everywhere(prefix(s.kv.salt, tokens, hit + 1)))
+      ++hit;
+    ASSERT_EQ(manager_.match(s.kv, tokens), static_cast<std::int32_t>(hit) * kBlockSize);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      ASSERT_EQ(s.kv.groups[g].blocks.size(), hit);
+      for (std::size_t i = 0; i < hit; ++i) {
+        const std::int32_t block = s.kv.groups[g].blocks[i].value;
+        ASSERT_EQ(groups_[g].content.at(block), prefix(s.kv.salt, tokens, i + 1)) << "a leak";
+        groups_[g].hold(block);
+      }
+    }
+    s.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(hit) * kBlockSize);
+    grow(s, tokens);
+  }
+
+  void extend(Live& s, std::size_t more) {
+    std::vector<TokenId> tokens = s.tokens;
+    for (; more > 0; --more) tokens.push_back(token());
+    grow(s, tokens);
+  }
+
+  // s.tokens are computed; tokens continue them.
+  void grow(Live& s, const std::vector<TokenId>& tokens) {
+    const SequenceKv before = s.kv;
+    const std::size_t held = before.num_blocks();
+    const bool expected = fits(blocks_for(tokens.size()) - held);
+    ASSERT_EQ(manager_.try_grow(s.kv, static_cast<std::int32_t>(tokens.size())), expected);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const std::size_t wanted = expected ? blocks_for(tokens.size()) : held;
+      ASSERT_EQ(s.kv.groups.empty() ? 0 : s.kv.groups[g].blocks.size(), wanted);
+      for (std::size_t i = held; i < wanted; ++i) {
+        ASSERT_EQ(s.kv.groups[g].blocks[i].value, groups_[g].take());
+      }
+    }
+    if (!expected) return;
+    const std::size_t indexed = full_blocks(s.tokens.size());
+    s.tokens = tokens;
+    manager_.commit(s.kv, s.tokens, static_cast<std::int32_t>(s.tokens.size()));
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::size_t i = indexed; i < full_blocks(tokens.size()); ++i) {
+        groups_[g].content[s.kv.groups[g].blocks[i].value] = prefix(s.kv.salt, tokens, i + 1);
+      }
+    }
+  }
+
+  void fork() {
+    const Live from = pick();
+    const std::size_t n = below(from.tokens.size() + 1);
+    const bool copy = n % kBlockSize != 0;
+    Live to;
+    std::vector<KvCacheManager::Copy> copies;
+    const bool expected = !copy || fits(1);
+    ASSERT_EQ(manager_.fork(from.kv, to.kv, static_cast<std::int32_t>(n), &copies), expected);
+    ASSERT_EQ(copies.size(), expected && copy ? groups_.size() : 0);
+    if (!expected) return;
+    to.tokens.assign(from.tokens.begin(), from.tokens.begin() + static_cast<std::ptrdiff_t>(n));
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::size_t i = 0; i < full_blocks(n); ++i) {
+        ASSERT_EQ(to.kv.groups[g].blocks[i], from.kv.groups[g].blocks[i]);
+        groups_[g].hold(to.kv.groups[g].blocks[i].value);
+      }
+      if (!copy) continue;
+      ASSERT_EQ(copies[g].source, from.kv.groups[g].blocks[full_blocks(n)]);
+      ASSERT_EQ(copies[g].target, to.kv.groups[g].blocks[full_blocks(n)]);
+      ASSERT_EQ(copies[g].target.value, groups_[g].take());
+    }
+    live_.push_back(std::move(to));
+  }
+
+  void drop_last(const SequenceKv& kv, std::size_t index) {
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      groups_[g].drop(kv.groups[g].blocks[index].value);
+  }
+
+  void trim(Live& s) {
+    const std::size_t n = below(s.tokens.size() + 1);
+    const SequenceKv before = s.kv;
+    std::size_t kept = n;
+    for (std::size_t i = before.num_blocks(); i > blocks_for(n); --i) drop_last(before, i - 1);
+    if (n % kBlockSize != 0) {
+      const std::size_t last = full_blocks(n);
+      bool shared = false;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        shared |= groups_[g].refs[before.groups[g].blocks[last].value] > 1;
+      }
+      if (shared) {
+        kept = last * kBlockSize;
+        drop_last(before, last);
+      } else {
+        for (std::size_t g = 0; g < groups_.size(); ++g) {
+          groups_[g].content.erase(before.groups[g].blocks[last].value);
+        }
+      }
+    }
+    ASSERT_EQ(manager_.trim(s.kv, static_cast<std::int32_t>(n)), static_cast<std::int32_t>(kept));
+    ASSERT_EQ(s.kv.num_blocks(), blocks_for(kept));
+    s.tokens.resize(kept);
+  }
+
+  void release(std::size_t index) {
+    Live& s = live_[index];
+    for (std::size_t i = s.kv.num_blocks(); i > 0; --i) drop_last(s.kv, i - 1);
+    manager_.release(s.kv);
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  void reset() {
+    bool all_free = true;
+    for (GroupModel& g : groups_) {
+      for (const std::int32_t block : g.cached) g.content.erase(block);
+      g.recycled.splice(g.recycled.end(), g.cached);
+      all_free &= g.num_free() == static_cast<std::size_t>(g.num_blocks);
+    }
+    ASSERT_EQ(manager_.reset(), all_free);
+  }
+
+  void check() {
+    std::vector<const SequenceKv*> tables;
+    for (const Live& s : live_) tables.push_back(&s.kv);
+    const Status status = manager_.check_integrity(tables);
+    ASSERT_TRUE(status) << status.error().message;
+    std::size_t free = 0, cached = 0;
+    for (const GroupModel& g : groups_) {
+      free += g.num_free();
+      cached += g.cached.size();
+    }
+    ASSERT_EQ(manager_.stats().free_blocks, static_cast<std::int64_t>(free));
+    ASSERT_EQ(manager_.stats().cached_free_blocks, static_cast<std::int64_t>(cached));
+  }
+
+  std::mt19937 random_;
+  KvCacheManager manager_;
+  std::vector<GroupModel> groups_;
+  std::vector<Live> live_;
+};
+
+void run_histories(std::vector<std::int32_t> num_blocks, PrefixHash hash) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    History history(seed, num_blocks, hash);
+    for (int i = 0; i < 400; ++i) {
+      history.step();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    history.finish();
+  }
+}
+
+TEST(KvCacheModel, OneGroup) { run_histories({24}, default_prefix_hash); }
+TEST(KvCacheModel, TwoGroupsOfDifferentSize) { run_histories({24, 17}, default_prefix_hash); }
+TEST(KvCacheModel, PlentyOfBlocks) { run_histories({500}, default_prefix_hash); }
+TEST(KvCacheModel, AllHashesCollide) {
+  run_histories({24, 20},
+                [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 0; });
+}
+TEST(KvCacheModel, MostHashesCollide) {
+  run_histories({24}, [](std::uint64_t parent, std::span<const TokenId> tokens) {
+    return default_prefix_hash(parent, tokens) % 3;
+  });
+}
+
+}  // namespace
+}  // namespace quire
