@@ -1,4 +1,5 @@
-// Any bytes as a GGUF file: parse, then everything that is derived from the metadata and the tensors.
+// Any bytes as a GGUF file: parse, then everything that is derived from the metadata and the
+// tensors.
 #include <cstddef>
 #include <cstdint>
 #include <span>

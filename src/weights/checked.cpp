@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 namespace quire {
@@ -24,13 +23,18 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+bool path_exists(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes) {
   std::error_code error;
   const std::uint64_t size = std::filesystem::file_size(path, error);
   if (error) return make_error(ErrorCode::kBadFile, "{}: cannot read: {}", path, error.message());
   if (size > max_bytes) {
-    return make_error(ErrorCode::kBadFile, "{}: {} bytes, the limit for this file is {}", path, size,
-                      max_bytes);
+    return make_error(ErrorCode::kBadFile, "{}: {} bytes, the limit for this file is {}", path,
+                      size, max_bytes);
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) {

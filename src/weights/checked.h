@@ -1,8 +1,9 @@
-// Small helpers shared by the file readers: overflow-checked arithmetic, names made safe for one-line
-// messages, and whole-file reading with a limit. Pure functions; any thread.
+// Small helpers shared by the file readers: overflow-checked arithmetic, names made safe for
+// one-line messages, and whole-file reading with a limit. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ inline bool checked_multiply(std::uint64_t a, std::uint64_t b, std::uint64_t* ou
 // The text with control characters and non-ASCII bytes escaped and cut at 80 bytes: names come from
 // untrusted files and must not break an error message's single line.
 std::string printable(std::string_view text);
+
+// Whether the path can be looked at; never throws (a name may be too long, a folder closed to us).
+bool path_exists(const std::filesystem::path& path);
 
 // The whole file, at most max_bytes of it (more is an error).
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes);

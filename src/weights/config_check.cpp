@@ -37,17 +37,18 @@ Status check_config(const ModelConfig& config, std::string_view name) {
   }
   const std::int32_t rotary = config.rope.rotary_dim;
   if (rotary < 2 || rotary > config.head_dim || rotary % 2 != 0) {
-    return make_error(ErrorCode::kBadFile,
-                      "{}: {} rotary dimensions; an even number from 2 to the head size {} is needed",
-                      name, rotary, config.head_dim);
+    return make_error(
+        ErrorCode::kBadFile,
+        "{}: {} rotary dimensions; an even number from 2 to the head size {} is needed", name,
+        rotary, config.head_dim);
   }
   if (config.sliding_window < 0) {
     return make_error(ErrorCode::kBadFile, "{}: the sliding window is {}; it must not be negative",
                       name, config.sliding_window);
   }
   if (!(config.norm_eps >= 0 && config.norm_eps < 1)) {
-    return make_error(ErrorCode::kBadFile, "{}: the norm's epsilon is {}; it must be in [0, 1)", name,
-                      config.norm_eps);
+    return make_error(ErrorCode::kBadFile, "{}: the norm's epsilon is {}; it must be in [0, 1)",
+                      name, config.norm_eps);
   }
   if (!(config.rope.theta > 0 && std::isfinite(config.rope.theta))) {
     return make_error(ErrorCode::kBadFile, "{}: the RoPE base is {}; it must be positive", name,

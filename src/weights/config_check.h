@@ -11,8 +11,8 @@ namespace quire {
 // Sizes positive and within bounds, heads that divide, numbers that make sense. name: for messages.
 Status check_config(const ModelConfig& config, std::string_view name);
 
-// Adds id to the ends of sequence, keeping them sorted and unique. Ids outside the vocabulary are left
-// out: such a token cannot be sampled, and real files name some.
+// Adds id to the ends of sequence, keeping them sorted and unique. Ids outside the vocabulary are
+// left out: such a token cannot be sampled, and real files name some.
 void add_eos_id(ModelConfig* config, std::int64_t id);
 
 }  // namespace quire

@@ -1,9 +1,8 @@
 // The whole-matrix face of tensor/dequantize.h, which holds the definition of every block type.
-#include "tensor/dequantize.h"
-
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/dequantize.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -17,7 +16,8 @@ void dequantize_row(const TensorView& matrix, std::int64_t row, float* out) {
   }
   for (std::int64_t i = 0; i < matrix.columns(); ++i) {
     double value = 0;
-    std::memcpy(&value, matrix.row(row) + i * static_cast<std::int64_t>(sizeof(value)), sizeof(value));
+    std::memcpy(&value, matrix.row(row) + i * static_cast<std::int64_t>(sizeof(value)),
+                sizeof(value));
     out[i] = static_cast<float>(value);
   }
 }

@@ -12,8 +12,8 @@ namespace {
 class Dequantize : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Dequantize, EqualsTheGoldenValues) {
-  const auto file = SafetensorsFile::open(QUIRE_SOURCE_DIR
-                                          "/tests/golden-gguf/kquant_blocks.safetensors");
+  const auto file =
+      SafetensorsFile::open(QUIRE_SOURCE_DIR "/tests/golden-gguf/kquant_blocks.safetensors");
   ASSERT_TRUE(file) << file.error().message;
   const DType dtype = GetParam();
   ASSERT_TRUE(can_dequantize(dtype));

@@ -1,9 +1,9 @@
-// A model's configuration from GGUF metadata and tensor shapes, for the llama architecture (which holds
-// Llama, Mistral, SmolLM2 and their kin).
+// A model's configuration from GGUF metadata and tensor shapes, for the llama architecture (which
+// holds Llama, Mistral, SmolLM2 and their kin).
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <utility>
 
 #include "weights/checked.h"
 #include "weights/config_check.h"
@@ -26,7 +26,8 @@ class ArchFields {
   const std::string& name() const { return file_.name(); }
   const GgufFile& file() const { return file_; }
 
-  // *out = the integer; the fallback, or an error, when absent. A per-layer array must be of one value.
+  // *out = the integer; the fallback, or an error, when absent. A per-layer array must be of one
+  // value.
   template <class T>
   Status read_int(std::string_view suffix, std::optional<std::int64_t> fallback, T* out) const {
     const GgufValue* value = file_.find(key(suffix));
@@ -49,8 +50,8 @@ class ArchFields {
     std::optional<double> number = file_.get_float(key(suffix));
     if (!number && file_.find(key(suffix)) == nullptr) number = fallback;
     if (!number || !std::isfinite(*number)) {
-      return make_error(ErrorCode::kBadFile, "{}: metadata \"{}\" is missing or not a number", name(),
-                        key(suffix));
+      return make_error(ErrorCode::kBadFile, "{}: metadata \"{}\" is missing or not a number",
+                        name(), key(suffix));
     }
     *out = *number;
     return {};
@@ -66,9 +67,10 @@ class ArchFields {
     }
     for (std::int64_t each : array->ints) {
       if (each != array->ints[0]) {
-        return make_error(ErrorCode::kUnsupported, "{}: metadata \"{}\" differs between layers ({} "
-                          "and {}), which is not supported", name(), key(suffix), array->ints[0],
-                          each);
+        return make_error(ErrorCode::kUnsupported,
+                          "{}: metadata \"{}\" differs between layers ({} "
+                          "and {}), which is not supported",
+                          name(), key(suffix), array->ints[0], each);
       }
     }
     return array->ints[0];
@@ -102,12 +104,13 @@ TensorView find_tensor(const GgufFile& file, const std::string& name) {
 Status read_vocab_size(const GgufFile& file, ModelConfig* config) {
   const TensorView embedding = find_tensor(file, "token_embd.weight");
   if (embedding.empty() || embedding.shape.rank() != 2) {
-    return make_error(ErrorCode::kBadFile, "{}: tensor \"token_embd.weight\" is missing or no matrix",
-                      file.name());
+    return make_error(ErrorCode::kBadFile,
+                      "{}: tensor \"token_embd.weight\" is missing or no matrix", file.name());
   }
   config->vocab_size = embedding.shape[0];
   const GgufArray* tokens = file.get_array("tokenizer.ggml.tokens");
-  if (tokens != nullptr && tokens->strings.size() > static_cast<std::uint64_t>(embedding.shape[0])) {
+  if (tokens != nullptr &&
+      tokens->strings.size() > static_cast<std::uint64_t>(embedding.shape[0])) {
     return make_error(ErrorCode::kBadFile, "{}: {} tokens, but the embedding has {} rows",
                       file.name(), tokens->strings.size(), embedding.shape[0]);
   }
@@ -129,13 +132,16 @@ Status read_sizes(const ArchFields& fields, ModelConfig* config) {
   std::int32_t value_dim = 0, experts = 0;
   QUIRE_TRY(fields.read_int("attention.value_length", config->head_dim, &value_dim));
   if (value_dim != config->head_dim) {
-    return make_error(ErrorCode::kUnsupported, "{}: key size {} and value size {} differ, which is "
-                      "not supported", fields.name(), config->head_dim, value_dim);
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: key size {} and value size {} differ, which is "
+                      "not supported",
+                      fields.name(), config->head_dim, value_dim);
   }
   QUIRE_TRY(fields.read_int("expert_count", 0, &experts));
   if (experts != 0) {
-    return make_error(ErrorCode::kUnsupported, "{}: a mixture of {} experts, which is not supported",
-                      fields.name(), experts);
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: a mixture of {} experts, which is not supported", fields.name(),
+                      experts);
   }
   QUIRE_TRY(fields.read_int("context_length", {}, &config->max_position));
   QUIRE_TRY(fields.read_int("attention.sliding_window", 0, &config->sliding_window));
@@ -148,16 +154,19 @@ Status read_freq_factors(const GgufFile& file, RopeConfig* rope) {
   if (factors.empty()) return {};
   const std::int64_t wanted = rope->rotary_dim / 2;
   if (factors.shape != Shape{wanted} || factors.dtype != DType::kF32) {
-    return make_error(ErrorCode::kBadFile, "{}: tensor \"rope_freqs.weight\" is {} {}; F32 [{}] is "
-                      "expected", file.name(), dtype_name(factors.dtype), factors.shape.to_string(),
-                      wanted);
+    return make_error(ErrorCode::kBadFile,
+                      "{}: tensor \"rope_freqs.weight\" is {} {}; F32 [{}] is "
+                      "expected",
+                      file.name(), dtype_name(factors.dtype), factors.shape.to_string(), wanted);
   }
   rope->freq_factors.resize(static_cast<std::size_t>(wanted));
   dequantize_row(factors, 0, rope->freq_factors.data());
   for (float factor : rope->freq_factors) {
     if (!(factor > 0 && std::isfinite(factor))) {
-      return make_error(ErrorCode::kBadFile, "{}: tensor \"rope_freqs.weight\" holds {}; factors "
-                        "must be positive", file.name(), factor);
+      return make_error(ErrorCode::kBadFile,
+                        "{}: tensor \"rope_freqs.weight\" holds {}; factors "
+                        "must be positive",
+                        file.name(), factor);
     }
   }
   return {};
@@ -197,28 +206,13 @@ void read_special_ids(const GgufFile& file, ModelConfig* config) {
   if (bos && *bos >= 0 && *bos < config->vocab_size) config->bos_id = static_cast<TokenId>(*bos);
 }
 
-// Of the matrices, by elements.
-DType most_common_dtype(const GgufFile& file) {
-  std::map<DType, std::int64_t> elements;
-  for (const auto& [name, view] : file.tensors()) {
-    if (view.shape.rank() >= 2) elements[view.dtype] += view.shape.elements();
-  }
-  DType best = DType::kF32;
-  std::int64_t most = 0;
-  for (const auto& [dtype, count] : elements) {
-    if (count > most) {
-      best = dtype;
-      most = count;
-    }
-  }
-  return best;
-}
-
 Status refuse_split(const GgufFile& file) {
   const auto parts = file.get_int("split.count");
   if (!parts || *parts <= 1) return {};
-  return make_error(ErrorCode::kUnsupported, "{}: one of {} parts of a split model; merge them first "
-                    "(llama-gguf-split --merge)", file.name(), *parts);
+  return make_error(ErrorCode::kUnsupported,
+                    "{}: one of {} parts of a split model; merge them first "
+                    "(llama-gguf-split --merge)",
+                    file.name(), *parts);
 }
 
 }  // namespace
@@ -239,7 +233,6 @@ Result<ModelConfig> parse_gguf_config(const GgufFile& file) {
   config.attention_bias = has("blk.0.attn_q.bias");
   config.attention_out_bias = has("blk.0.attn_output.bias");
   config.mlp_bias = has("blk.0.ffn_down.bias");
-  config.stored_dtype = most_common_dtype(file);
   read_special_ids(file, &config);
   return config;
 }

@@ -8,8 +8,8 @@
 namespace quire {
 namespace {
 
-using testing::ByteWriter;
 using testing::Bytes;
+using testing::ByteWriter;
 using testing::expect_error;
 using testing::GgufBuilder;
 using testing::tiny_llama_gguf;
@@ -38,7 +38,6 @@ TEST(GgufConfig, TinyLlama) {
   EXPECT_TRUE(config->rope.interleaved);
   EXPECT_EQ(config->rope.rotary_dim, 4);
   EXPECT_EQ(config->rope.theta, 10000.0);
-  EXPECT_EQ(config->stored_dtype, DType::kF32);
   EXPECT_THAT(config->eos_ids, ::testing::ElementsAre(1));
   EXPECT_EQ(config->bos_id, 0);
 }
@@ -124,11 +123,14 @@ TEST(GgufConfig, RefusesBadValues) {
   expect_error(tiny([](auto& g) { g.u32("llama.expert_count", 8); }), "mixture of 8 experts");
   expect_error(tiny([](auto& g) { g.u32("llama.attention.value_length", 6); }),
                "key size 4 and value size 6 differ");
-  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "yarn"); }), "RoPE kind \"yarn\"");
+  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "yarn"); }),
+               "RoPE kind \"yarn\"");
   expect_error(tiny([](auto& g) { g.str("llama.rope.freq_base", "x"); }), "not a number");
   expect_error(tiny([](auto& g) { g.u32("split.count", 3); }), "one of 3 parts");
-  expect_error(tiny([](auto& g) { g.u32("llama.rope.dimension_count", 3); }), "3 rotary dimensions");
-  expect_error(tiny([](auto& g) { g.f32_tensor("rope_freqs.weight", {3}); }), "F32 [2] is expected");
+  expect_error(tiny([](auto& g) { g.u32("llama.rope.dimension_count", 3); }),
+               "3 rotary dimensions");
+  expect_error(tiny([](auto& g) { g.f32_tensor("rope_freqs.weight", {3}); }),
+               "F32 [2] is expected");
   expect_error(tiny([](auto& g) { g.tensor({"rope_freqs.weight", {2}, 0, 0}); }), "overlap");
 }
 

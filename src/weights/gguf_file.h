@@ -1,6 +1,6 @@
-// Reads GGUF model files (versions 2 and 3, little-endian) by mapping them into memory. Every count,
-// offset, type, alignment and dimension product is checked: a malformed file gives one clear error.
-// Source: the GGUF specification (ggml/docs/gguf.md).
+// Reads GGUF model files (versions 2 and 3, little-endian) by mapping them into memory. Every
+// count, offset, type, alignment and dimension product is checked: a malformed file gives one clear
+// error. Source: the GGUF specification (ggml/docs/gguf.md).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct GgufArray;
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
 // An array of metadata: one of these is filled. (Arrays of arrays are refused.)
 struct GgufArray {
-  std::vector<std::int64_t> ints;      // every integer and bool type
+  std::vector<std::int64_t> ints;  // every integer and bool type
   std::vector<double> floats;
   std::vector<std::string> strings;
 };

@@ -7,8 +7,8 @@
 namespace quire {
 namespace {
 
-using testing::ByteWriter;
 using testing::Bytes;
+using testing::ByteWriter;
 using testing::expect_error;
 using testing::GgufBuilder;
 using testing::TempFolder;
@@ -29,8 +29,7 @@ GgufBuilder every_type() {
   gguf.value("f64", 12, 0.25).strs("strings", {"a", "", "ccc"});
   gguf.raw("ints", 9,
            ByteWriter().put(std::uint32_t{5}).put(std::uint64_t{2}).put(-7).put(8).bytes());
-  gguf.raw("floats", 9,
-           ByteWriter().put(std::uint32_t{6}).put(std::uint64_t{1}).put(2.5f).bytes());
+  gguf.raw("floats", 9, ByteWriter().put(std::uint32_t{6}).put(std::uint64_t{1}).put(2.5f).bytes());
   return gguf.f32_tensor("matrix", {4, 3}).f32_tensor("vector", {5});
 }
 
@@ -105,14 +104,19 @@ const BadCase kBadCases[] = {
     {"too many tensors", [](auto& g) { g.extra_tensors = std::int64_t{1} << 60; }, "tensors, "},
     {"negative tensors", [](auto& g) { g.extra_tensors = -3; }, "claims 18446744073709551615"},
     {"too much metadata", [](auto& g) { g.extra_metadata = 1 << 20; }, "metadata entries"},
-    {"one tensor too many", [](auto& g) { g.extra_tensors = 1; g.data_bytes = 0; }, "truncated"},
+    {"one tensor too many",
+     [](auto& g) {
+       g.extra_tensors = 1;
+       g.data_bytes = 0;
+     },
+     "truncated"},
     {"duplicate key", [](auto& g) { g.u32("k", 1).u32("k", 2); }, "\"k\" appears twice"},
     {"empty key", [](auto& g) { g.u32("", 1); }, "is empty"},
     {"long key", [](auto& g) { g.u32(std::string(70000, 'k'), 1); }, "the limit is 65535"},
     {"unknown type", [](auto& g) { g.value("k", 13, 0); }, "unknown type 13"},
     {"bool of 2", [](auto& g) { g.value("k", 7, std::uint8_t{2}); }, "bool of value 2"},
-    {"long string",
-     [](auto& g) { g.raw("k", 8, ByteWriter().put(~std::uint64_t{0}).bytes()); }, "claims"},
+    {"long string", [](auto& g) { g.raw("k", 8, ByteWriter().put(~std::uint64_t{0}).bytes()); },
+     "claims"},
     {"nested array",
      [](auto& g) { g.raw("k", 9, ByteWriter().put(9u).put(std::uint64_t{1}).bytes()); },
      "array of arrays"},
@@ -132,26 +136,91 @@ const BadCase kBadCases[] = {
     {"alignment 4", [](auto& g) { g.u32("general.alignment", 4); }, "from 8"},
     {"alignment 2 GiB", [](auto& g) { g.u32("general.alignment", 1u << 31); }, "power of two"},
     {"alignment text", [](auto& g) { g.str("general.alignment", "32"); }, "not a positive integer"},
-    {"no name", [](auto& g) { g.tensor({"", {1}}); }, "has no name"},
-    {"long name", [](auto& g) { g.tensor({std::string(256, 'n'), {1}}); }, "the limit is 255"},
-    {"no dimensions", [](auto& g) { g.tensor({"t", {}}); }, "0 dimensions"},
-    {"five dimensions", [](auto& g) { g.tensor({"t", {1, 1, 1, 1, 1}}); }, "5 dimensions"},
-    {"zero dimension", [](auto& g) { g.tensor({"t", {4, 0}}); }, "dimension 1 of size 0"},
+    {"no name",
+     [](auto& g) {
+       g.tensor({"", {1}});
+     },
+     "has no name"},
+    {"long name",
+     [](auto& g) {
+       g.tensor({std::string(256, 'n'), {1}});
+     },
+     "the limit is 255"},
+    {"no dimensions",
+     [](auto& g) {
+       g.tensor({"t", {}});
+     },
+     "0 dimensions"},
+    {"five dimensions",
+     [](auto& g) {
+       g.tensor({"t", {1, 1, 1, 1, 1}});
+     },
+     "5 dimensions"},
+    {"zero dimension",
+     [](auto& g) {
+       g.tensor({"t", {4, 0}});
+     },
+     "dimension 1 of size 0"},
     {"dimension overflow",
-     [](auto& g) { g.tensor({"t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}}); },
+     [](auto& g) {
+       g.tensor({"t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}});
+     },
      "overflows"},
-    {"dimension over int64", [](auto& g) { g.tensor({"t", {~std::uint64_t{0}}}); }, "overflows"},
-    {"type 999", [](auto& g) { g.tensor({"t", {32}, 999}); }, "unknown type number 999"},
-    {"type IQ2_XXS", [](auto& g) { g.tensor({"t", {256}, 16}); }, "IQ2_XXS (number 16)"},
-    {"partial block", [](auto& g) { g.tensor({"t", {33}, 2}); }, "needs a multiple of 32"},
-    {"misaligned", [](auto& g) { g.tensor({"t", {1}, 0, 12}); }, "misaligned: offset 12"},
-    {"behind the end", [](auto& g) { g.tensor({"t", {1}, 0, 96}); }, "truncated"},
+    {"dimension over int64",
+     [](auto& g) {
+       g.tensor({"t", {~std::uint64_t{0}}});
+     },
+     "overflows"},
+    {"type 999",
+     [](auto& g) {
+       g.tensor({"t", {32}, 999});
+     },
+     "unknown type number 999"},
+    {"type IQ2_XXS",
+     [](auto& g) {
+       g.tensor({"t", {256}, 16});
+     },
+     "IQ2_XXS (number 16)"},
+    {"partial block",
+     [](auto& g) {
+       g.tensor({"t", {33}, 2});
+     },
+     "needs a multiple of 32"},
+    {"misaligned",
+     [](auto& g) {
+       g.tensor({"t", {1}, 0, 12});
+     },
+     "misaligned: offset 12"},
+    {"behind the end",
+     [](auto& g) {
+       g.tensor({"t", {1}, 0, 96});
+     },
+     "truncated"},
     {"offset overflow",
-     [](auto& g) { g.tensor({"t", {1}, 0, 0xffffffffffffffe0}); }, "truncated"},
-    {"overlap", [](auto& g) { g.tensor({"t", {9}, 0, 32}); }, "overlap"},
-    {"same place", [](auto& g) { g.tensor({"t", {1}, 0, 0}); }, "overlap"},
-    {"duplicate tensor", [](auto& g) { g.tensor({"matrix", {1}, 0, 0}); }, "\"matrix\" appears twice"},
-    {"name of control characters", [](auto& g) { g.tensor({"a\nb", {0}}); }, "a\\x0ab"},
+     [](auto& g) {
+       g.tensor({"t", {1}, 0, 0xffffffffffffffe0});
+     },
+     "truncated"},
+    {"overlap",
+     [](auto& g) {
+       g.tensor({"t", {9}, 0, 32});
+     },
+     "overlap"},
+    {"same place",
+     [](auto& g) {
+       g.tensor({"t", {1}, 0, 0});
+     },
+     "overlap"},
+    {"duplicate tensor",
+     [](auto& g) {
+       g.tensor({"matrix", {1}, 0, 0});
+     },
+     "\"matrix\" appears twice"},
+    {"name of control characters",
+     [](auto& g) {
+       g.tensor({"a\nb", {0}});
+     },
+     "a\\x0ab"},
 };
 
 TEST(GgufFile, RefusesMalformedFiles) {

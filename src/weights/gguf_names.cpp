@@ -16,14 +16,10 @@ constexpr NamePair kGlobalNames[] = {
 };
 // Between "blk.N." and ".weight" or ".bias"; in Hugging Face's after "model.layers.N.".
 constexpr NamePair kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 };
 
@@ -49,9 +45,8 @@ std::string hf_name_of_gguf(std::string_view name) {
   const std::size_t number_end = stem.find('.', kBlock.size());
   if (number_end == std::string_view::npos) return std::string(name);
   const std::string_view number = stem.substr(kBlock.size(), number_end - kBlock.size());
-  const bool digits = !number.empty() && std::all_of(number.begin(), number.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
+  const bool digits = !number.empty() && std::all_of(number.begin(), number.end(),
+                                                     [](char c) { return c >= '0' && c <= '9'; });
   const std::string_view hf = look_up(kLayerNames, stem.substr(number_end + 1));
   if (!digits || hf.empty()) return std::string(name);
   return std::string("model.layers.").append(number).append(".").append(hf).append(suffix);

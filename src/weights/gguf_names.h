@@ -6,7 +6,8 @@
 
 namespace quire {
 
-// "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight"; unknown names stay as they are.
+// "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight"; unknown names stay as they
+// are.
 std::string hf_name_of_gguf(std::string_view name);
 
 }  // namespace quire

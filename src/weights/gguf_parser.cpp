@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "weights/checked.h"
 #include "weights/gguf_types.h"
@@ -20,7 +22,20 @@ constexpr std::uint64_t kMinMetadataBytes = 8 + 1 + 4 + 1;
 constexpr std::uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
 enum ValueType : std::uint32_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kNumTypes
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+  kNumTypes
 };
 constexpr std::uint64_t kValueBytes[kNumTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
@@ -82,9 +97,10 @@ Status GgufParser::read_header() {
   }
   QUIRE_TRY(read(&file_.version_, "the version"));
   if (file_.version_ != 0 && (file_.version_ & 0xffffu) == 0) {
-    return make_error(ErrorCode::kUnsupported,
-                      "{}: a big-endian GGUF file; only little-endian ones are read: convert it again",
-                      file_.name_);
+    return make_error(
+        ErrorCode::kUnsupported,
+        "{}: a big-endian GGUF file; only little-endian ones are read: convert it again",
+        file_.name_);
   }
   if (file_.version_ != 2 && file_.version_ != 3) {
     return make_error(ErrorCode::kUnsupported, "{}: GGUF version {}; versions 2 and 3 are read",
@@ -183,17 +199,28 @@ Status GgufParser::read_array_element(std::uint32_t type, std::string_view key, 
     return {};
   };
   switch (type) {
-    case kU8: return read_as(std::uint8_t{});
-    case kI8: return read_as(std::int8_t{});
-    case kU16: return read_as(std::uint16_t{});
-    case kI16: return read_as(std::int16_t{});
-    case kU32: return read_as(std::uint32_t{});
-    case kI32: return read_as(std::int32_t{});
-    case kU64: return read_as(std::uint64_t{});
-    case kI64: return read_as(std::int64_t{});
-    case kF32: return read_as(float{});
-    case kF64: return read_as(double{});
-    case kString: return read_string(&array->strings.emplace_back(), left(), "an array's string");
+    case kU8:
+      return read_as(std::uint8_t{});
+    case kI8:
+      return read_as(std::int8_t{});
+    case kU16:
+      return read_as(std::uint16_t{});
+    case kI16:
+      return read_as(std::int16_t{});
+    case kU32:
+      return read_as(std::uint32_t{});
+    case kI32:
+      return read_as(std::int32_t{});
+    case kU64:
+      return read_as(std::uint64_t{});
+    case kI64:
+      return read_as(std::int64_t{});
+    case kF32:
+      return read_as(float{});
+    case kF64:
+      return read_as(double{});
+    case kString:
+      return read_string(&array->strings.emplace_back(), left(), "an array's string");
     case kBool:
       QUIRE_TRY(read_as(std::uint8_t{}));
       if (array->ints.back() > 1) {
@@ -308,9 +335,10 @@ Status GgufParser::place_tensors() {
   const TensorEntry* previous = nullptr;
   for (const TensorEntry& entry : entries_) {
     if (entry.offset > data_bytes || entry.bytes > data_bytes - entry.offset) {
-      return bad_file("{}: tensor \"{}\" needs {} bytes at offset {} of the data, which has {}: the "
-                      "file is truncated; download it again",
-                      file_.name_, printable(entry.name), entry.bytes, entry.offset, data_bytes);
+      return bad_file(
+          "{}: tensor \"{}\" needs {} bytes at offset {} of the data, which has {}: the "
+          "file is truncated; download it again",
+          file_.name_, printable(entry.name), entry.bytes, entry.offset, data_bytes);
     }
     if (previous != nullptr && previous->offset + previous->bytes > entry.offset) {
       return bad_file("{}: tensors \"{}\" and \"{}\" overlap: bytes {} to {}, and {} on",

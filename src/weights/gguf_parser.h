@@ -2,9 +2,9 @@
 // counts are checked against the bytes that are left before anything is reserved, so memory stays
 // within a small multiple of the file's size.
 //
-// Layout (little-endian): magic, version u32, tensor count u64, metadata count u64; metadata entries
-// (key, type u32, value); tensor entries (name, rank u32, dims u64[rank], type u32, offset u64);
-// padding to general.alignment; tensor data.
+// Layout (little-endian): magic, version u32, tensor count u64, metadata count u64; metadata
+// entries (key, type u32, value); tensor entries (name, rank u32, dims u64[rank], type u32, offset
+// u64); padding to general.alignment; tensor data.
 #pragma once
 
 #include <cstddef>

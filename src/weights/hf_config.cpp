@@ -1,8 +1,9 @@
-// config.json and generation_config.json of a Hugging Face folder. Defaults are those of transformers'
-// LlamaConfig and MistralConfig.
+// config.json and generation_config.json of a Hugging Face folder. Defaults are those of
+// transformers' LlamaConfig and MistralConfig.
 #include <array>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "weights/checked.h"
 #include "weights/config_check.h"
@@ -17,7 +18,7 @@ namespace {
 struct Family {
   std::string_view source_architecture;  // config.json's "architectures"
   std::string_view model_type;
-  std::string_view architecture;         // registry key
+  std::string_view architecture;  // registry key
   bool is_mistral;
 };
 constexpr std::array<Family, 2> kFamilies = {{
@@ -27,9 +28,9 @@ constexpr std::array<Family, 2> kFamilies = {{
 
 Result<Family> find_family(const JsonFields& fields) {
   std::string source;
-  if (const json::value* list = fields.find("architectures");
-      list != nullptr && list->is_array() && !list->get_array().empty() &&
-      list->get_array()[0].is_string()) {
+  if (const json::value* list = fields.find("architectures"); list != nullptr && list->is_array() &&
+                                                              !list->get_array().empty() &&
+                                                              list->get_array()[0].is_string()) {
     source = std::string(list->get_array()[0].get_string());
   }
   QUIRE_ASSIGN(const auto model_type, fields.get_string("model_type"));
@@ -47,8 +48,8 @@ Result<Family> find_family(const JsonFields& fields) {
 
 // *out = the integer, the fallback when absent, or an error when absent without fallback.
 template <class T>
-Status read_int(const JsonFields& fields, std::string_view key, std::optional<std::int64_t> fallback,
-                T* out) {
+Status read_int(const JsonFields& fields, std::string_view key,
+                std::optional<std::int64_t> fallback, T* out) {
   QUIRE_ASSIGN(std::optional<std::int64_t> value, fields.get_int(key));
   if (!value) value = fallback;
   if (!value) return make_error(ErrorCode::kBadFile, "{}: \"{}\" is missing", fields.name(), key);
@@ -82,11 +83,14 @@ Status read_sizes(const JsonFields& fields, const Family& family, ModelConfig* c
                      &config->num_kv_heads));
   QUIRE_ASSIGN(const auto head_dim, fields.get_int("head_dim"));
   if (!head_dim && config->hidden_size % config->num_heads != 0) {
-    return make_error(ErrorCode::kBadFile,
-                      "{}: hidden_size {} is not a multiple of num_attention_heads {} and there is no "
-                      "head_dim", fields.name(), config->hidden_size, config->num_heads);
+    return make_error(
+        ErrorCode::kBadFile,
+        "{}: hidden_size {} is not a multiple of num_attention_heads {} and there is no "
+        "head_dim",
+        fields.name(), config->hidden_size, config->num_heads);
   }
-  QUIRE_TRY(read_int(fields, "head_dim", config->hidden_size / config->num_heads, &config->head_dim));
+  QUIRE_TRY(
+      read_int(fields, "head_dim", config->hidden_size / config->num_heads, &config->head_dim));
   QUIRE_TRY(read_int(fields, "max_position_embeddings", family.is_mistral ? 131072 : 2048,
                      &config->max_position));
   return {};
@@ -99,8 +103,9 @@ Status read_options(const JsonFields& fields, const Family& family, ModelConfig*
   config->activation = activation.value_or("silu");
   if (config->activation == "swish") config->activation = "silu";
   if (config->activation != "silu") {
-    return make_error(ErrorCode::kUnsupported, "{}: hidden_act \"{}\" is not supported; known: silu",
-                      fields.name(), printable(config->activation));
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: hidden_act \"{}\" is not supported; known: silu", fields.name(),
+                      printable(config->activation));
   }
   QUIRE_ASSIGN(const auto tied, fields.get_bool("tie_word_embeddings"));
   config->tied_embeddings = tied.value_or(false);
@@ -145,8 +150,9 @@ Status read_rope_kind(const JsonFields& scaling, ModelConfig* config) {
         rope.original_max_position >= 1)) {
     return make_error(ErrorCode::kBadFile,
                       "{}: llama3 RoPE needs 0 < low_freq_factor < high_freq_factor and a positive "
-                      "original_max_position_embeddings; they are {}, {} and {}", scaling.name(),
-                      rope.low_freq_factor, rope.high_freq_factor, rope.original_max_position);
+                      "original_max_position_embeddings; they are {}, {} and {}",
+                      scaling.name(), rope.low_freq_factor, rope.high_freq_factor,
+                      rope.original_max_position);
   }
   return {};
 }
@@ -198,7 +204,8 @@ Status refuse_quantized(const JsonFields& fields) {
                JsonFields(*quantization, fields.name()).get_string("quant_method"));
   return make_error(ErrorCode::kUnsupported,
                     "{}: quantization method \"{}\" is not supported; use the unquantized model or "
-                    "a GGUF file", fields.name(), printable(method.value_or("unknown")));
+                    "a GGUF file",
+                    fields.name(), printable(method.value_or("unknown")));
 }
 
 // Ends of sequence and the beginning, from either file.

@@ -54,11 +54,13 @@ TEST(HfConfig, Mistral) {
   const std::string kv = R"(, "num_key_value_heads": 2)";
   EXPECT_EQ(parsed(tiny_config_json(kv, "MistralForCausalLM")).sliding_window, 4096);
   EXPECT_EQ(parsed(tiny_config_json(kv + R"(, "sliding_window": 8)", "MistralForCausalLM"))
-                .sliding_window, 8);
+                .sliding_window,
+            8);
   EXPECT_EQ(parsed(tiny_config_json(kv + R"(, "sliding_window": null)", "MistralForCausalLM"))
-                .sliding_window, 0);
-  const ModelConfig config = parsed(
-      tiny_config_json(R"(, "num_key_value_heads": null)", "MistralForCausalLM"));
+                .sliding_window,
+            0);
+  const ModelConfig config =
+      parsed(tiny_config_json(R"(, "num_key_value_heads": null)", "MistralForCausalLM"));
   EXPECT_EQ(config.num_kv_heads, 2);
   EXPECT_EQ(config.architecture, "llama");
   expect_error(parse_hf_config(tiny_config_json("", "MistralForCausalLM"), ""),
@@ -70,8 +72,9 @@ TEST(HfConfig, ModelTypeStandsInForArchitectures) {
       "num_hidden_layers": 2, "num_attention_heads": 2)";
   EXPECT_EQ(parsed(R"({"model_type": "llama", )" + sizes + "}").source_architecture,
             "LlamaForCausalLM");
-  expect_error(parse_hf_config(R"({"model_type": "gpt9", )" + sizes + "}", ""),
-               "architecture \"gpt9\" is not supported; known: LlamaForCausalLM, MistralForCausalLM");
+  expect_error(
+      parse_hf_config(R"({"model_type": "gpt9", )" + sizes + "}", ""),
+      "architecture \"gpt9\" is not supported; known: LlamaForCausalLM, MistralForCausalLM");
   expect_error(parse_hf_config("{" + sizes + "}", ""), "architecture \"\" is not supported");
   expect_error(parse_hf_config(tiny_config_json("", "MambaForCausalLM"), ""), "MambaForCausalLM");
 }
@@ -88,7 +91,8 @@ TEST(HfConfig, BothSpellingsOfRope) {
       "original_max_position_embeddings": 32})";
   for (const std::string& text :
        {std::string(R"(, "rope_theta": 5000, "rope_scaling": {"rope_type": "llama3", )") + numbers,
-        std::string(R"(, "rope_parameters": {"rope_theta": 5000, "rope_type": "llama3", )") + numbers,
+        std::string(R"(, "rope_parameters": {"rope_theta": 5000, "rope_type": "llama3", )") +
+            numbers,
         std::string(R"(, "rope_theta": 5000.0, "rope_scaling": {"type": "llama3", )") + numbers}) {
     const RopeConfig rope = parsed(tiny_config_json(text)).rope;
     EXPECT_EQ(rope.kind, RopeConfig::Kind::kLlama3);
@@ -107,17 +111,18 @@ TEST(HfConfig, BothSpellingsOfRope) {
 }
 
 TEST(HfConfig, EndsOfSequenceFromBothFiles) {
-  const ModelConfig config =
-      parsed(tiny_config_json(R"(, "eos_token_id": 4, "bos_token_id": 99)"),
-             R"({"eos_token_id": [5, 1, 4, -1, 77], "bos_token_id": 3})");
+  const ModelConfig config = parsed(tiny_config_json(R"(, "eos_token_id": 4, "bos_token_id": 99)"),
+                                    R"({"eos_token_id": [5, 1, 4, -1, 77], "bos_token_id": 3})");
   EXPECT_THAT(config.eos_ids, ::testing::ElementsAre(1, 4, 5)) << "sorted, unique, in range";
   EXPECT_EQ(config.bos_id, 3) << "99 is outside the vocabulary";
 }
 
 TEST(HfConfig, SamplingDefaultsWhateverDoSampleSays) {
   const auto generation =
-      parsed(tiny_config_json(), R"({"do_sample": false, "temperature": 0.6, "top_k": 20, "top_p": 0.9,
-          "min_p": 0.05, "repetition_penalty": 1.1})").generation;
+      parsed(tiny_config_json(),
+             R"({"do_sample": false, "temperature": 0.6, "top_k": 20, "top_p": 0.9,
+          "min_p": 0.05, "repetition_penalty": 1.1})")
+          .generation;
   EXPECT_EQ(generation.temperature, 0.6);
   EXPECT_EQ(generation.top_k, 20);
   EXPECT_EQ(generation.top_p, 0.9);
@@ -129,7 +134,8 @@ TEST(HfConfig, RefusesBadValues) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(, "num_hidden_layers": 0)", "number of layers is 0; it must be from 1 to 4096"},
       {R"(, "num_hidden_layers": -1)", "is -1"},
-      {R"(, "num_hidden_layers": 99999999999)", "\"num_hidden_layers\" is 99999999999, the limit is"},
+      {R"(, "num_hidden_layers": 99999999999)",
+       "\"num_hidden_layers\" is 99999999999, the limit is"},
       {R"(, "num_hidden_layers": 1.5)", "an integer is expected"},
       {R"(, "num_hidden_layers": null)", "\"num_hidden_layers\" is missing"},
       {R"(, "num_attention_heads": 0)", "must be positive"},
@@ -167,9 +173,11 @@ TEST(HfConfig, RefusesBadValues) {
   expect_error(parse_hf_config("[]", ""), "not an object");
   expect_error(parse_hf_config("", ""), "not valid JSON");
   expect_error(parse_hf_config(tiny_config_json(), "{"), "generation_config.json: not valid JSON");
-  expect_error(parse_hf_config(tiny_config_json(R"(, "num_key_value_heads": 2, "sliding_window": -1)",
-                                                "MistralForCausalLM"), ""),
-               "the sliding window is -1");
+  expect_error(
+      parse_hf_config(tiny_config_json(R"(, "num_key_value_heads": 2, "sliding_window": -1)",
+                                       "MistralForCausalLM"),
+                      ""),
+      "the sliding window is -1");
 }
 
 }  // namespace

@@ -84,9 +84,10 @@ std::int64_t kv_bytes_per_token(const ModelConfig& config) {
 void add_memory(std::string* out, const ModelFiles& files) {
   const auto per_token = static_cast<std::uint64_t>(kv_bytes_per_token(files.config));
   const std::uint64_t full = per_token * static_cast<std::uint64_t>(files.config.max_position);
-  add_line(out, "memory needed", "{} of weights and {} per full sequence of {} tokens ({} bytes of KV "
-           "per token at 16 bits)", short_bytes(files.file_bytes), short_bytes(full),
-           files.config.max_position, per_token);
+  add_line(out, "memory needed",
+           "{} of weights and {} per full sequence of {} tokens ({} bytes of KV "
+           "per token at 16 bits)",
+           short_bytes(files.file_bytes), short_bytes(full), files.config.max_position, per_token);
 }
 
 }  // namespace

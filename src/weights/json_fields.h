@@ -1,5 +1,6 @@
-// Typed look-ups in a JSON object of a model folder. A key that is absent or null gives nullopt; a key of
-// a wrong type is an error that names the file, the key, what it holds and what it should hold.
+// Typed look-ups in a JSON object of a model folder. A key that is absent or null gives nullopt; a
+// key of a wrong type is an error that names the file, the key, what it holds and what it should
+// hold.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -19,31 +19,33 @@ class GgufFile;
 struct RopeConfig {
   enum class Kind : std::uint8_t { kDefault, kLinear, kLlama3, kUnsupported };
   Kind kind = Kind::kDefault;
-  std::string kind_name = "default";     // as the file spells it, for messages
+  std::string kind_name = "default";  // as the file spells it, for messages
   double theta = 10000.0;
-  double factor = 1.0;                   // linear, llama3
-  double low_freq_factor = 1.0;          // llama3
-  double high_freq_factor = 4.0;         // llama3
-  double original_max_position = 0;      // llama3
-  std::int32_t rotary_dim = 0;           // elements of a head that rotate
-  bool interleaved = false;              // pairs (2i, 2i+1) instead of halves (i, i + rotary_dim / 2)
-  std::vector<float> freq_factors;       // GGUF's rope_freqs.weight: divides inverse frequency i
+  double factor = 1.0;               // linear, llama3
+  double low_freq_factor = 1.0;      // llama3
+  double high_freq_factor = 4.0;     // llama3
+  double original_max_position = 0;  // llama3
+  std::int32_t rotary_dim = 0;       // elements of a head that rotate
+  bool interleaved = false;          // pairs (2i, 2i+1) instead of halves (i, i + rotary_dim / 2)
+  std::vector<float> freq_factors;   // GGUF's rope_freqs.weight: divides inverse frequency i
 };
 
 struct ModelConfig {
-  std::string architecture;              // registry key: "llama"
-  std::string source_architecture;       // as the file spells it: "LlamaForCausalLM", "llama"
+  std::string architecture;         // registry key: "llama"
+  std::string source_architecture;  // as the file spells it: "LlamaForCausalLM", "llama"
   std::int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0;
   std::int32_t num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;
   std::int64_t max_position = 0;
   double norm_eps = 1e-5;
-  std::int32_t sliding_window = 0;       // 0: none; W covers W keys, the current one included
+  std::int32_t sliding_window = 0;  // 0: none; W covers W keys, the current one included
   bool attention_bias = false, attention_out_bias = false, mlp_bias = false;
   bool tied_embeddings = false;
   std::string activation = "silu";
   RopeConfig rope;
-  DType stored_dtype = DType::kF32;      // config.json's dtype / the most common weight type of a GGUF
-  std::vector<TokenId> eos_ids;          // from every place that names one, ascending, no duplicates
+  // config.json's dtype; where it names none, and for a GGUF, open_model takes the matrices'
+  // commonest.
+  DType stored_dtype = DType::kF32;
+  std::vector<TokenId> eos_ids;  // from every place that names one, ascending, no duplicates
   std::optional<TokenId> bos_id;
   // generation_config.json's sampling defaults (absent: the built-in default).
   struct Generation {
@@ -53,7 +55,8 @@ struct ModelConfig {
 };
 
 // config_json must be an object; generation_config_json may be empty.
-Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_view generation_config_json);
+Result<ModelConfig> parse_hf_config(std::string_view config_json,
+                                    std::string_view generation_config_json);
 Result<ModelConfig> parse_gguf_config(const GgufFile& file);
 
 }  // namespace quire

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <filesystem>
-#include <fstream>
+#include <map>
 
 #include "weights/checked.h"
 #include "weights/gguf_file.h"
@@ -64,7 +64,7 @@ class GgufWeights : public WeightSource {
 
 // The file's text, or an empty string when it does not exist.
 Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
-  if (!fs::exists(path)) return std::string();
+  if (!path_exists(path)) return std::string();
   return read_text_file(path.string(), max_bytes);
 }
 
@@ -88,6 +88,26 @@ Result<std::string> template_of_config(const std::string& text, const std::strin
   return std::string();
 }
 
+// The type of most elements of the matrices.
+DType most_common_dtype(const WeightSource& weights) {
+  std::map<DType, std::int64_t> elements;
+  for (const std::string& name : weights.names()) {
+    const TensorView view = weights.find(name);
+    if (view.shape.rank() >= 2) elements[view.dtype] += view.shape.elements();
+  }
+  const auto most = std::max_element(elements.begin(), elements.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  return most == elements.end() ? DType::kF32 : most->first;
+}
+
+// Whether config.json says what the weights are stored in.
+bool names_dtype(const std::string& config_json) {
+  const auto object = parse_json_object(config_json, "config.json");
+  if (!object) return false;
+  const JsonFields fields(*object, "config.json");
+  return fields.find("dtype") != nullptr || fields.find("torch_dtype") != nullptr;
+}
+
 Result<ModelFiles> open_gguf(const std::string& path) {
   QUIRE_ASSIGN(GgufFile file, GgufFile::open(path));
   ModelFiles files;
@@ -98,14 +118,15 @@ Result<ModelFiles> open_gguf(const std::string& path) {
   files.chat_template = file.get_string("tokenizer.chat_template").value_or("");
   files.gguf = std::make_shared<const GgufFile>(std::move(file));
   files.weights = std::make_unique<GgufWeights>(files.gguf);
+  files.config.stored_dtype = most_common_dtype(*files.weights);
   return files;
 }
 
 Result<ModelFiles> open_hf_folder(const fs::path& folder) {
   ModelFiles files;
   files.path = folder.string();
-  QUIRE_ASSIGN(const std::string config, read_text_file((folder / "config.json").string(),
-                                                        kMaxConfigBytes));
+  QUIRE_ASSIGN(const std::string config,
+               read_text_file((folder / "config.json").string(), kMaxConfigBytes));
   QUIRE_ASSIGN(const std::string generation,
                read_if_present(folder / "generation_config.json", kMaxConfigBytes));
   auto parsed = parse_hf_config(config, generation);
@@ -114,7 +135,8 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder) {
     return tl::unexpected(std::move(parsed).error());
   }
   files.config = *std::move(parsed);
-  QUIRE_ASSIGN(files.tokenizer_json, read_if_present(folder / "tokenizer.json", kMaxTokenizerBytes));
+  QUIRE_ASSIGN(files.tokenizer_json,
+               read_if_present(folder / "tokenizer.json", kMaxTokenizerBytes));
   const fs::path tokenizer_config = folder / "tokenizer_config.json";
   QUIRE_ASSIGN(files.tokenizer_config_json, read_if_present(tokenizer_config, kMaxConfigBytes));
   QUIRE_ASSIGN(files.chat_template,
@@ -126,15 +148,17 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder) {
   QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
   files.file_bytes = weights.file_bytes();
   files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
+  if (!names_dtype(config)) files.config.stored_dtype = most_common_dtype(*files.weights);
   return files;
 }
 
 Result<ModelFiles> open_folder(const fs::path& folder) {
-  if (fs::exists(folder / "config.json")) return open_hf_folder(folder);
+  if (path_exists(folder / "config.json")) return open_hf_folder(folder);
   std::vector<std::string> gguf_files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".gguf") gguf_files.push_back(entry.path().string());
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".gguf") gguf_files.push_back(entry->path().string());
   }
   if (error) {
     return make_error(ErrorCode::kBadFile, "{}: cannot list the folder: {}", folder.string(),
@@ -142,28 +166,36 @@ Result<ModelFiles> open_folder(const fs::path& folder) {
   }
   if (gguf_files.size() == 1) return open_gguf(gguf_files[0]);
   if (gguf_files.empty()) {
-    return make_error(ErrorCode::kNotFound, "{}: has neither config.json nor a .gguf file: give a "
-                      "Hugging Face folder or a .gguf file", folder.string());
+    return make_error(ErrorCode::kNotFound,
+                      "{}: has neither config.json nor a .gguf file: give a "
+                      "Hugging Face folder or a .gguf file",
+                      folder.string());
   }
   std::sort(gguf_files.begin(), gguf_files.end());
-  return make_error(ErrorCode::kInvalidArgument, "{}: holds {} .gguf files; name one of them, e.g. {}",
-                    folder.string(), gguf_files.size(), gguf_files[0]);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{}: holds {} .gguf files; name one of them, e.g. {}", folder.string(),
+                    gguf_files.size(), gguf_files[0]);
 }
 
 }  // namespace
 
 Result<ModelFiles> open_model(const std::string& path) {
   std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(path, error);
+  // Symbolic links stay: a hub's cache has the file names on them only.
+  const fs::path resolved = fs::absolute(path, error).lexically_normal();
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found || path.empty()) {
-    return make_error(ErrorCode::kNotFound, "model \"{}\": no such file or folder; give a .gguf file "
-                      "or a Hugging Face folder", path);
+    return make_error(ErrorCode::kNotFound,
+                      "model \"{}\": no such file or folder; give a .gguf file "
+                      "or a Hugging Face folder",
+                      path);
   }
   if (fs::is_directory(status)) return open_folder(resolved);
   if (resolved.extension() == ".safetensors") {
-    return make_error(ErrorCode::kInvalidArgument, "{}: a single weights file; give its folder, which "
-                      "holds config.json and the tokenizer too", path);
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: a single weights file; give its folder, which "
+                      "holds config.json and the tokenizer too",
+                      path);
   }
   return open_gguf(resolved.string());
 }

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "weights/gguf_file.h"
 #include "weights/inspect.h"
 #include "weights/test_files.h"
@@ -55,6 +57,26 @@ TEST(OpenModel, HuggingFaceFolder) {
   EXPECT_EQ(files->file_bytes, safetensors_bytes(kNorm, 32).size());
 }
 
+TEST(OpenModel, StoredTypeIsConfigsOrTheWeights) {
+  const TempFolder folder;
+  write_hf(folder);
+  folder.write(
+      "model.safetensors",
+      safetensors_bytes(R"({"w": {"dtype": "F16", "shape": [2, 2], "data_offsets": [0, 8]}})", 8));
+  EXPECT_EQ(open_model(folder.path())->config.stored_dtype, DType::kF16);
+  folder.write("config.json", tiny_config_json(R"(, "torch_dtype": "bfloat16")"));
+  EXPECT_EQ(open_model(folder.path())->config.stored_dtype, DType::kBF16);
+}
+
+TEST(OpenModel, KeepsTheNamesOfSymbolicLinks) {
+  const TempFolder folder;
+  const std::string blob = folder.write("0a1b2c", tiny_llama_gguf().build());
+  std::filesystem::create_symlink(blob, folder.path() + "/named.gguf");
+  const auto files = open_model(folder.path() + "/./named.gguf");
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_EQ(files->path, folder.path() + "/named.gguf");
+}
+
 TEST(OpenModel, ChatTemplateOfAFolder) {
   const TempFolder folder;
   write_hf(folder);
@@ -79,7 +101,10 @@ TEST(OpenModel, SaysWhatIsWrong) {
   const TempFolder folder;
   expect_error(open_model(""), "no such file or folder");
   expect_error(open_model(folder.path() + "/none"), "no such file or folder");
+  expect_error(open_model(std::string(5000, 'x')), "");
   expect_error(open_model(folder.path()), "neither config.json nor a .gguf");
+  ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
+  expect_error(open_model(folder.path() + "/pipe"), "not a regular file");
   expect_error(open_model(folder.write("w.safetensors", "x")), "give its folder");
   expect_error(open_model(folder.write("a.gguf", "GGUF")), "truncated");
   folder.write("b.gguf", "GGUF");
@@ -97,7 +122,8 @@ TEST(WeightSource, ChecksShapesAndKnowsWhatWasNotUsed) {
   const auto files = open_model(folder.write("m.gguf", tiny_llama_gguf().build()));
   ASSERT_TRUE(files) << files.error().message;
   const WeightSource& weights = *files->weights;
-  expect_error(weights.require("model.norm.weight", {9}), "has shape [8], the model's configuration");
+  expect_error(weights.require("model.norm.weight", {9}),
+               "has shape [8], the model's configuration");
   expect_error(weights.optional("model.norm.weight", {8, 1}), "needs [8, 1]");
   expect_error(weights.require("lm_head.weight", {6, 8}), "no tensor \"lm_head.weight\" [6, 8]");
   EXPECT_TRUE(weights.optional("lm_head.weight", {6, 8})->empty());
@@ -115,9 +141,9 @@ TEST(Inspect, DescribesAModel) {
       "m.gguf", tiny_llama_gguf().str("tokenizer.chat_template", "first\nsecond").build()));
   ASSERT_TRUE(files) << files.error().message;
   const std::string text = describe_model(*files);
-  for (const char* part : {"llama (llama)", "GGUF version 3", "2 query, 1 key-value, of 4",
-                           "6 tokens, head tied to the embedding", "20 tensors", "first",
-                           "64 tokens"}) {
+  for (const char* part :
+       {"llama (llama)", "GGUF version 3", "2 query, 1 key-value, of 4",
+        "6 tokens, head tied to the embedding", "20 tensors", "first", "64 tokens"}) {
     EXPECT_THAT(text, ::testing::HasSubstr(part));
   }
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("second")));

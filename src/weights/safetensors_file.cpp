@@ -24,11 +24,10 @@ struct NamedDType {
   DType dtype;
 };
 constexpr NamedDType kDTypes[] = {
-    {"F32", DType::kF32},         {"F16", DType::kF16},  {"BF16", DType::kBF16},
-    {"F64", DType::kF64},         {"I8", DType::kI8},    {"I16", DType::kI16},
-    {"I32", DType::kI32},         {"I64", DType::kI64},  {"U8", DType::kU8},
-    {"BOOL", DType::kBool},       {"F8_E4M3", DType::kF8E4M3},
-    {"F8_E5M2", DType::kF8E5M2},
+    {"F32", DType::kF32},   {"F16", DType::kF16},        {"BF16", DType::kBF16},
+    {"F64", DType::kF64},   {"I8", DType::kI8},          {"I16", DType::kI16},
+    {"I32", DType::kI32},   {"I64", DType::kI64},        {"U8", DType::kU8},
+    {"BOOL", DType::kBool}, {"F8_E4M3", DType::kF8E4M3}, {"F8_E5M2", DType::kF8E5M2},
 };
 
 // Where a tensor's bytes lie in the data section.
@@ -59,9 +58,10 @@ class EntryReader {
     QUIRE_TRY(read_shape(entry, view, &bytes));
     QUIRE_TRY(read_offsets(entry, extent));
     if (extent->begin > extent->end || extent->end > data.size()) {
-      return bad("its bytes {} to {} lie outside the data of {} bytes: the file is truncated or "
-                 "damaged; download it again",
-                 extent->begin, extent->end, data.size());
+      return bad(
+          "its bytes {} to {} lie outside the data of {} bytes: the file is truncated or "
+          "damaged; download it again",
+          extent->begin, extent->end, data.size());
     }
     if (extent->end - extent->begin != bytes) {
       return bad("its offsets span {} bytes, {} {} needs {}", extent->end - extent->begin,
@@ -141,15 +141,18 @@ Status check_coverage(const std::string& file, std::vector<Extent> extents, std:
   std::uint64_t covered = 0;
   for (const Extent& extent : extents) {
     if (extent.begin != covered) {
-      return make_error(ErrorCode::kBadFile, "{}: tensor \"{}\" begins at byte {} of the data, but {} "
-                        "the one before it ends at {}", file, printable(extent.tensor), extent.begin,
+      return make_error(ErrorCode::kBadFile,
+                        "{}: tensor \"{}\" begins at byte {} of the data, but {} "
+                        "the one before it ends at {}",
+                        file, printable(extent.tensor), extent.begin,
                         extent.begin < covered ? "they overlap:" : "there is a gap:", covered);
     }
     covered = extent.end;
   }
   if (covered != size) {
-    return make_error(ErrorCode::kBadFile, "{}: the tensors cover {} bytes of data, the file has {}",
-                      file, covered, size);
+    return make_error(ErrorCode::kBadFile,
+                      "{}: the tensors cover {} bytes of data, the file has {}", file, covered,
+                      size);
   }
   return {};
 }
@@ -163,8 +166,10 @@ Result<std::uint64_t> read_header_bytes(std::span<const std::byte> bytes, const 
   }
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   if (header_bytes > kMaxHeaderBytes) {
-    return make_error(ErrorCode::kBadFile, "{}: the header claims {} bytes, the limit is {}: not a "
-                      "safetensors file?", name, header_bytes, kMaxHeaderBytes);
+    return make_error(ErrorCode::kBadFile,
+                      "{}: the header claims {} bytes, the limit is {}: not a "
+                      "safetensors file?",
+                      name, header_bytes, kMaxHeaderBytes);
   }
   if (header_bytes > bytes.size() - sizeof(header_bytes)) {
     return make_error(ErrorCode::kBadFile, "{}: truncated: the header claims {} bytes, {} are left",
@@ -194,9 +199,10 @@ Result<ShardMap> read_index(const std::string& path) {
     // The index may come from anywhere: it must not reach outside its folder.
     if (shard.empty() || shard == "." || shard == ".." ||
         shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
-      return make_error(ErrorCode::kBadFile, "{}: tensor \"{}\" is mapped to \"{}\": only the name "
-                        "of a file in the same folder is allowed", path, printable(tensor),
-                        printable(shard));
+      return make_error(ErrorCode::kBadFile,
+                        "{}: tensor \"{}\" is mapped to \"{}\": only the name "
+                        "of a file in the same folder is allowed",
+                        path, printable(tensor), printable(shard));
     }
     shards[shard].emplace_back(tensor);
   }
@@ -237,18 +243,20 @@ Result<SafetensorsFile> SafetensorsFile::open_folder(const std::string& folder) 
   const std::filesystem::path base(folder);
   const std::string index_path = (base / "model.safetensors.index.json").string();
   const std::string single_path = (base / "model.safetensors").string();
-  if (!std::filesystem::exists(index_path)) {
-    if (std::filesystem::exists(single_path)) return open(single_path);
-    return make_error(ErrorCode::kNotFound, "{}: has neither model.safetensors nor "
-                      "model.safetensors.index.json; other weight formats are not read", folder);
+  if (!path_exists(index_path)) {
+    if (path_exists(single_path)) return open(single_path);
+    return make_error(ErrorCode::kNotFound,
+                      "{}: has neither model.safetensors nor "
+                      "model.safetensors.index.json; other weight formats are not read",
+                      folder);
   }
   QUIRE_ASSIGN(const ShardMap shards, read_index(index_path));
   SafetensorsFile all;
   for (const auto& [shard, tensors] : shards) {
     const std::string path = (base / shard).string();
-    if (!std::filesystem::exists(path)) {
-      return make_error(ErrorCode::kNotFound, "{}: shard \"{}\" is missing; download it", index_path,
-                        printable(shard));
+    if (!path_exists(path)) {
+      return make_error(ErrorCode::kNotFound, "{}: shard \"{}\" is missing; download it",
+                        index_path, printable(shard));
     }
     QUIRE_ASSIGN(SafetensorsFile file, open(path));
     for (const std::string& tensor : tensors) {

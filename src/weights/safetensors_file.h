@@ -1,6 +1,6 @@
-// Reads safetensors: one file, or the shards that model.safetensors.index.json names. Mapped, checked:
-// header size, JSON, offsets inside the file and not overlapping, byte counts equal dtype x shape.
-// Source: the safetensors format description.
+// Reads safetensors: one file, or the shards that model.safetensors.index.json names. Mapped,
+// checked: header size, JSON, offsets inside the file and not overlapping, byte counts equal dtype
+// x shape. Source: the safetensors format description.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace quire {
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);
-  // A Hugging Face folder: model.safetensors.index.json (its shards, each tensor checked to be where the
-  // index says; a missing shard is refused), else model.safetensors.
+  // A Hugging Face folder: model.safetensors.index.json (its shards, each tensor checked to be
+  // where the index says; a missing shard is refused), else model.safetensors.
   static Result<SafetensorsFile> open_folder(const std::string& folder);
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, std::string name);
 

@@ -5,8 +5,8 @@
 namespace quire {
 namespace {
 
-using testing::ByteWriter;
 using testing::Bytes;
+using testing::ByteWriter;
 using testing::expect_error;
 using testing::safetensors_bytes;
 using testing::TempFolder;
@@ -35,12 +35,22 @@ TEST(SafetensorsFile, ReadsTensors) {
 }
 
 TEST(SafetensorsFile, KnowsEveryDType) {
-  for (const auto& [name, size] : std::vector<std::pair<std::string, int>>{
-           {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I8", 1}, {"I16", 2}, {"I32", 4},
-           {"I64", 8}, {"U8", 1}, {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}}) {
-    const auto file = parse(R"({"t": {"dtype": ")" + name + R"(", "shape": [], "data_offsets": [0, )" +
-                                std::to_string(size) + "]}}",
-                            static_cast<std::size_t>(size));
+  for (const auto& [name, size] : std::vector<std::pair<std::string, int>>{{"F64", 8},
+                                                                           {"F32", 4},
+                                                                           {"F16", 2},
+                                                                           {"BF16", 2},
+                                                                           {"I8", 1},
+                                                                           {"I16", 2},
+                                                                           {"I32", 4},
+                                                                           {"I64", 8},
+                                                                           {"U8", 1},
+                                                                           {"BOOL", 1},
+                                                                           {"F8_E4M3", 1},
+                                                                           {"F8_E5M2", 1}}) {
+    const auto file =
+        parse(R"({"t": {"dtype": ")" + name + R"(", "shape": [], "data_offsets": [0, )" +
+                  std::to_string(size) + "]}}",
+              static_cast<std::size_t>(size));
     ASSERT_TRUE(file) << name << ": " << file.error().message;
     EXPECT_EQ(file->tensors().at("t").shape, (Shape{1})) << "a scalar";
   }
@@ -69,8 +79,10 @@ TEST(SafetensorsFile, RefusesMalformedFiles) {
       {one_tensor(R"("dtype": "F32", "shape": [1], "data_offsets": [0])"), 4, "no data_offsets"},
       {one_tensor(R"("dtype": "F32", "shape": [1], "data_offsets": [0, 4.5])"), 4, "non-negative"},
       {one_tensor(R"("dtype": "F32", "shape": [1], "data_offsets": [-4, 0])"), 4, "non-negative"},
-      {one_tensor(R"("dtype": "F32", "shape": [0], "data_offsets": [0, 0])"), 0, "positive integer"},
-      {one_tensor(R"("dtype": "F32", "shape": [-1], "data_offsets": [0, 4])"), 4, "positive integer"},
+      {one_tensor(R"("dtype": "F32", "shape": [0], "data_offsets": [0, 0])"), 0,
+       "positive integer"},
+      {one_tensor(R"("dtype": "F32", "shape": [-1], "data_offsets": [0, 4])"), 4,
+       "positive integer"},
       {one_tensor(R"("dtype": "F32", "shape": [1,1,1,1,1,1], "data_offsets": [0, 4])"), 4,
        "6 dimensions"},
       {one_tensor(R"("dtype": "F32", "shape": [)" + huge + R"(, 8], "data_offsets": [0, 4])"), 4,
@@ -83,9 +95,11 @@ TEST(SafetensorsFile, RefusesMalformedFiles) {
       {one_tensor(R"("dtype": "F32", "shape": [1], "data_offsets": [0, 4])"), 6, "cover 4 bytes"},
       {one_tensor(R"("dtype": "F32", "shape": [1], "data_offsets": [4, 8])"), 8, "gap"},
       {R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},)"
-       R"("b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]}})", 6, "overlap"},
+       R"("b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]}})",
+       6, "overlap"},
       {R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},)"
-       R"("b": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]}})", 5, "misaligned"},
+       R"("b": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]}})",
+       5, "misaligned"},
       {R"({"a\nb": 1})", 0, "a\\x0ab"},
   };
   for (const BadCase& bad : cases) {
@@ -99,7 +113,8 @@ TEST(SafetensorsFile, RefusesWrongHeaderLengths) {
   expect_error(parse_bytes({}), "too few");
   expect_error(parse_bytes(ByteWriter().put(~std::uint64_t{0}).text("{}").bytes()), "the limit is");
   expect_error(parse_bytes(ByteWriter().put(std::uint64_t{100}).text("{}").bytes()), "truncated");
-  expect_error(parse_bytes(ByteWriter().put(std::uint64_t{0}).text("{}").bytes()), "not valid JSON");
+  expect_error(parse_bytes(ByteWriter().put(std::uint64_t{0}).text("{}").bytes()),
+               "not valid JSON");
 }
 
 TEST(SafetensorsFile, TruncatedAnywhereIsAnError) {
@@ -160,6 +175,9 @@ TEST(SafetensorsFolder, RefusesBadIndexes) {
       {R"({})", "has no \"weight_map\""},
       {R"({"weight_map")", "not valid JSON"},
   };
+  const std::string long_name(300, 'x');
+  folder.write(kIndex, R"({"weight_map": {"one": ")" + long_name + R"("}})");
+  expect_error(SafetensorsFile::open_folder(folder.path()), "is missing");
   for (const auto& [index, message] : cases) {
     SCOPED_TRACE(index);
     folder.write(kIndex, index);

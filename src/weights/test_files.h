@@ -1,4 +1,5 @@
-// For tests only: builds small model files in memory, right or wrong on purpose, and temporary folders.
+// For tests only: builds small model files in memory, right or wrong on purpose, and temporary
+// folders.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -171,7 +172,8 @@ class TempFolder {
   TempFolder& operator=(const TempFolder&) = delete;
   std::string write(const std::string& name, std::string_view text) const {
     const std::string file = path_ / name;
-    std::ofstream(file, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+    std::ofstream(file, std::ios::binary)
+        .write(text.data(), static_cast<std::streamsize>(text.size()));
     return file;
   }
   std::string write(const std::string& name, const Bytes& bytes) const {

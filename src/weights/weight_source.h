@@ -1,5 +1,5 @@
-// Named weights of one model, whatever the file format; any thread may look them up. Names are Hugging
-// Face's ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them.
+// Named weights of one model, whatever the file format; any thread may look them up. Names are
+// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them.
 #pragma once
 
 #include <memory>
@@ -22,15 +22,16 @@ class WeightSource {
   virtual ~WeightSource() = default;
   // The tensor of this name, or an empty view.
   virtual TensorView find(std::string_view name) const = 0;
-  // The tensor, checked to exist and have this shape; the error names both shapes. Marks it as used.
+  // The tensor, checked to exist and have this shape; the error names both shapes. Marks it as
+  // used.
   Result<TensorView> require(std::string_view name, const Shape& shape) const;
   // Same, but absent is fine (empty view); a wrong shape is an error.
   Result<TensorView> optional(std::string_view name, const Shape& shape) const;
   // After packing: the source pages may go.
   virtual void release_pages(const TensorView& view) const = 0;
   virtual std::vector<std::string> names() const = 0;
-  // True when Q and K rows are permuted for interleaved RoPE, as GGUF's llama files have them: the model
-  // then rotates pairs (2i, 2i+1).
+  // True when Q and K rows are permuted for interleaved RoPE, as GGUF's llama files have them: the
+  // model then rotates pairs (2i, 2i+1).
   virtual bool permuted_qk() const = 0;
   // Names that neither require nor optional has handed out: what the model did not look at, sorted.
   std::vector<std::string> unused_names() const;
@@ -42,20 +43,22 @@ class WeightSource {
 
 // Everything the engine needs of a model on disk.
 struct ModelFiles {
-  std::string path;                       // as given, resolved
+  std::string path;  // as given, resolved
   bool is_gguf = false;
   ModelConfig config;
   std::unique_ptr<WeightSource> weights;
   std::uint64_t file_bytes = 0;
-  std::string tokenizer_json;             // Hugging Face folder; empty for GGUF
+  std::string tokenizer_json;  // Hugging Face folder; empty for GGUF
   std::string tokenizer_config_json;
-  std::string chat_template;              // from GGUF, chat_template.jinja or tokenizer_config.json; may be empty
-  std::shared_ptr<const GgufFile> gguf;   // when is_gguf: for its vocabulary
+  std::string
+      chat_template;  // from GGUF, chat_template.jinja or tokenizer_config.json; may be empty
+  std::shared_ptr<const GgufFile> gguf;  // when is_gguf: for its vocabulary
 };
 // path: a .gguf file, a Hugging Face folder, or a folder with exactly one .gguf.
 Result<ModelFiles> open_model(const std::string& path);
 
-// The float32 value of every element of row `row` of a matrix (any supported dtype). out: [columns] f32
+// The float32 value of every element of row `row` of a matrix (any supported dtype). out: [columns]
+// f32
 void dequantize_row(const TensorView& matrix, std::int64_t row, float* out);
 // True when dequantize_row knows this type.
 bool can_dequantize(DType dtype);
