@@ -1,0 +1,278 @@
+// Every table of vector kernels gives the bits of the reference, odd sizes included; the reference itself is held to
+// plain formulas in double.
+#include "kernels/cpu/vector_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/ref/vector_math.h"
+#include "tensor/half.h"
+
+namespace quire {
+namespace {
+
+struct Table {
+  std::string name;
+  VectorKernels kernels;
+};
+std::vector<Table> tables() {
+  std::vector<Table> all(1, {"emulated", {}});
+  fill_vector_kernels_emulated(&all[0].kernels);
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    fill_vector_kernels_avx2(&all.emplace_back(Table{"avx2", {}}).kernels);
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    fill_vector_kernels_avx512(&all.emplace_back(Table{"avx512", {}}).kernels);
+  }
+#endif
+  return all;
+}
+VectorKernels reference() {
+  VectorKernels kernels;
+  fill_vector_kernels_ref(&kernels);
+  return kernels;
+}
+
+std::vector<float> random_floats(std::int64_t n, unsigned seed, float scale = 1.0f) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> v(static_cast<std::size_t>(n));
+  for (float& x : v) x = normal(generator);
+  return v;
+}
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(VectorKernels, ExpIsAccurateToTwoUlp) {
+  EXPECT_EQ(ref::exp(0.0f), 1.0f);
+  EXPECT_EQ(ref::exp(-87.5f), 0.0f);
+  EXPECT_EQ(ref::exp(kNoScore), 0.0f);
+  EXPECT_TRUE(std::isnan(ref::exp(NAN)));
+  double worst = 0;
+  for (float x = -87.0f; x <= 88.0f; x += 0.00731f) {
+    const double exact = std::exp(static_cast<double>(x));
+    const double ulp = std::ldexp(1.0, std::ilogb(exact) - 23);
+    worst = std::max(worst, std::abs(ref::exp(x) - exact) / ulp);
+  }
+  EXPECT_LT(worst, 2.0);
+}
+
+TEST(VectorKernels, RmsNormFollowsItsFormulaAndTheReferenceBits) {
+  for (const std::int64_t n : {1, 7, 15, 16, 17, 63, 64, 65, 80, 100, 576, 1000}) {
+    const auto x = random_floats(n, 1), w = random_floats(n, 2);
+    std::vector<float> expected(x.size());
+    reference().rms_norm(x.data(), w.data(), 1e-5f, n, expected.data());
+    double squares = 0;
+    for (float v : x) squares += static_cast<double>(v) * v;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = x[i] / std::sqrt(squares / static_cast<double>(n) + 1e-5) * w[i];
+      EXPECT_NEAR(expected[i], exact, 1e-6 * (1 + std::abs(exact)));
+    }
+    for (const Table& table : tables()) {
+      std::vector<float> y = x;
+      table.kernels.rms_norm(y.data(), w.data(), 1e-5f, n, y.data());  // in place
+      EXPECT_TRUE(same_bits(y, expected)) << table.name << " n " << n;
+    }
+  }
+}
+
+TEST(VectorKernels, SiluMul) {
+  for (const std::int64_t n : {1, 16, 31, 1536}) {
+    auto gate = random_floats(n, 3, 5.0f);
+    gate[0] = -200.0f;
+    const auto up = random_floats(n, 4);
+    std::vector<float> expected(gate.size());
+    reference().silu_mul(gate.data(), up.data(), n, expected.data());
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const double exact = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+      EXPECT_NEAR(expected[i], exact, 1e-6 * (1 + std::abs(exact)));
+    }
+    for (const Table& table : tables()) {
+      std::vector<float> y(gate.size());
+      table.kernels.silu_mul(gate.data(), up.data(), n, y.data());
+      EXPECT_TRUE(same_bits(y, expected)) << table.name << " n " << n;
+    }
+  }
+}
+
+TEST(VectorKernels, RopeRotatesPairsInBothLayouts) {
+  for (const bool interleaved : {false, true}) {
+    for (const std::int64_t dim : {2, 16, 24, 64, 80}) {
+      const auto x = random_floats(dim + 5, 5);  // the last five stay
+      std::vector<float> cos, sin;
+      for (int i = 0; i < dim / 2; ++i) {
+        cos.push_back(std::cos(0.7f * static_cast<float>(i + 1)));
+        sin.push_back(std::sin(0.7f * static_cast<float>(i + 1)));
+      }
+      std::vector<float> expected = x;
+      reference().rope(expected.data(), cos.data(), sin.data(), dim, interleaved);
+      for (std::size_t i = 0; i < cos.size(); ++i) {
+        const std::size_t a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + cos.size();
+        EXPECT_NEAR(expected[a], x[a] * cos[i] - x[b] * sin[i], 1e-5);
+        EXPECT_NEAR(expected[b], x[b] * cos[i] + x[a] * sin[i], 1e-5);
+      }
+      EXPECT_EQ(expected.back(), x.back());
+      for (const Table& table : tables()) {
+        std::vector<float> y = x;
+        table.kernels.rope(y.data(), cos.data(), sin.data(), dim, interleaved);
+        EXPECT_TRUE(same_bits(y, expected)) << table.name << " dim " << dim << " interleaved " << interleaved;
+      }
+    }
+  }
+}
+
+// A sequence of random K and V in shuffled blocks.
+struct Cache {
+  std::vector<std::byte> bytes;
+  std::vector<std::int32_t> blocks;
+  KvHead head;
+
+  Cache(std::int64_t positions, std::int32_t block_size, std::int32_t head_dim, std::int32_t v_head_dim, DType dtype) {
+    const auto entries = static_cast<std::int32_t>((positions + block_size - 1) / block_size);
+    for (std::int32_t i = 0; i < entries; ++i) blocks.push_back((i * 7 + 3) % (entries * 7 + 1));
+    head.block_stride = std::int64_t{head_dim + v_head_dim} * block_size * dtype_info(dtype).block_bytes;
+    // What no position wrote is NaN (all ones), as stale memory may be.
+    bytes.resize(static_cast<std::size_t>(head.block_stride * (entries * 7 + 1)), std::byte{0xff});
+    head.base = bytes.data();
+    head.blocks = blocks.data();
+    head.block_size = block_size;
+    head.dtype = dtype;
+    head.head_dim = head_dim;
+    head.v_head_dim = v_head_dim;
+    const auto k = random_floats(positions * head_dim, 11), v = random_floats(positions * v_head_dim, 12);
+    for (std::int64_t pos = 0; pos < positions; ++pos) {
+      store(reference(), k.data() + pos * head_dim, v.data() + pos * v_head_dim, 1, pos);
+    }
+  }
+  void store(const VectorKernels& kernels, const float* k, const float* v, std::int32_t rows, std::int64_t pos) {
+    KvStore s;
+    s.k = k;
+    s.v = v;
+    s.rows = rows;
+    s.block = bytes.data() + blocks[static_cast<std::size_t>(pos / head.block_size)] * head.block_stride;
+    s.block_size = head.block_size;
+    s.offset = static_cast<std::int32_t>(pos % head.block_size);
+    s.head_dim = head.head_dim;
+    s.v_head_dim = head.v_head_dim;
+    s.dtype = head.dtype;
+    kernels.store_kv(s);
+  }
+};
+
+TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const std::int32_t head_dim : {16, 24, 64}) {
+      constexpr std::int32_t kBlock = 32, kRows = 19, kOffset = 5;
+      const std::int32_t v_dim = head_dim + 8, stride = head_dim + v_dim;
+      const auto rows = random_floats(kRows * stride, 21);
+      const auto store = [&](const VectorKernels& kernels) {
+        std::vector<std::byte> block(static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
+        KvStore s{rows.data(), rows.data() + head_dim, stride, kRows, block.data(), kBlock, kOffset, head_dim, v_dim, dtype};
+        kernels.store_kv(s);
+        return block;
+      };
+      const auto expected = store(reference());
+      if (dtype == DType::kBF16) {
+        const auto* p = reinterpret_cast<const std::uint16_t*>(expected.data());
+        EXPECT_EQ(p[3 * kBlock + kOffset + 2], f32_to_bf16(rows[2 * static_cast<std::size_t>(stride) + 3]));
+      }
+      for (const Table& table : tables()) EXPECT_EQ(store(table.kernels), expected) << table.name;
+    }
+  }
+}
+
+// The result of all spans, merged and finished.  [rows * heads, v_head_dim]
+std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
+  const auto vectors = static_cast<std::size_t>(item.rows * item.heads);
+  const auto padded = static_cast<std::size_t>(round_up_16(item.kv.v_head_dim));
+  std::vector<float> scratch(
+      static_cast<std::size_t>(attention_scratch_floats(item.kv.head_dim, item.kv.v_head_dim)), NAN);
+  std::vector<float> max(vectors, kNoScore), sum(vectors, 0.0f), acc(vectors * padded, 0.0f);
+  std::vector<float> next_max(vectors), next_sum(vectors), next_acc(vectors * padded);
+  const SoftmaxState state{max.data(), sum.data(), acc.data()};
+  const SoftmaxState next{next_max.data(), next_sum.data(), next_acc.data()};
+  item.scratch = scratch.data();
+  for (item.span = 0; item.span * kKvSpan < item.first_pos + item.rows; ++item.span) {
+    kernels.attention_span(item, next);
+    kernels.attention_merge(next, static_cast<std::int64_t>(vectors), item.kv.v_head_dim, state);
+  }
+  std::vector<float> out(vectors * static_cast<std::size_t>(item.kv.v_head_dim));
+  kernels.attention_finish(state, static_cast<std::int64_t>(vectors), item.heads, item.kv.v_head_dim,
+                           std::int64_t{item.heads} * item.kv.v_head_dim, out.data());
+  return out;
+}
+
+struct Shape {
+  std::int32_t head_dim, v_head_dim, heads, rows, block_size, window;
+  std::int64_t first_pos;
+  DType dtype;
+};
+const Shape kShapes[] = {
+    {64, 64, 3, 1, 32, 0, 0, DType::kBF16},    {64, 64, 3, 1, 32, 0, 99, DType::kBF16},
+    {64, 64, 3, 21, 32, 0, 50, DType::kF32},   {24, 24, 1, 17, 8, 0, 3, DType::kF16},
+    {80, 80, 7, 9, 16, 0, 130, DType::kBF16},  {96, 48, 2, 5, 24, 0, 77, DType::kF32},
+    {128, 128, 4, 3, 256, 0, 1100, DType::kBF16}, {16, 16, 9, 7, 40, 0, 64, DType::kF16},
+    {64, 64, 3, 21, 32, 13, 50, DType::kBF16}, {32, 32, 2, 30, 8, 70, 1010, DType::kF32},
+    {256, 256, 1, 2, 64, 1, 200, DType::kBF16}, {64, 64, 64, 1, 32, 1030, 2100, DType::kBF16},
+};
+
+TEST(VectorKernels, AttentionEqualsTheReferenceBits) {
+  for (const Shape& shape : kShapes) {
+    Cache cache(shape.first_pos + shape.rows, shape.block_size, shape.head_dim, shape.v_head_dim, shape.dtype);
+    const auto q = random_floats(std::int64_t{shape.rows} * shape.heads * shape.head_dim, 31);
+    AttentionItem item;
+    item.kv = cache.head;
+    item.q = q.data();
+    item.q_stride = std::int64_t{shape.heads} * shape.head_dim;
+    item.rows = shape.rows;
+    item.heads = shape.heads;
+    item.first_pos = shape.first_pos;
+    item.window = shape.window;
+    item.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    const auto expected = attend(reference(), item);
+    for (const float v : expected) ASSERT_TRUE(std::isfinite(v));
+    for (const Table& table : tables()) {
+      EXPECT_TRUE(same_bits(attend(table.kernels, item), expected))
+          << table.name << " head_dim " << shape.head_dim << " rows " << shape.rows << " block " << shape.block_size;
+    }
+  }
+}
+
+TEST(VectorKernels, ReferenceAttentionIsSoftmaxOfScoresTimesValues) {
+  for (const std::int32_t window : {0, 100}) {
+    constexpr std::int32_t kDim = 24, kRows = 2;
+    constexpr std::int64_t kFirst = 1200;
+    Cache cache(kFirst + kRows, 32, kDim, kDim, DType::kF32);
+    const auto q = random_floats(kRows * kDim, 41);
+    const auto k = random_floats((kFirst + kRows) * kDim, 11), v = random_floats((kFirst + kRows) * kDim, 12);
+    AttentionItem item{cache.head, q.data(), kDim, kRows, 1, kFirst, 0.3f, window, 0, nullptr};
+    const auto out = attend(reference(), item);
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      double sum = 0, acc[kDim] = {};
+      for (std::int64_t pos = window ? kFirst + r - window + 1 : 0; pos <= kFirst + r; ++pos) {
+        double score = 0;
+        for (std::int64_t d = 0; d < kDim; ++d) {
+          score += static_cast<double>(q[static_cast<std::size_t>(r * kDim + d)]) * k[static_cast<std::size_t>(pos * kDim + d)];
+        }
+        const double p = std::exp(0.3 * score);
+        sum += p;
+        for (std::int64_t d = 0; d < kDim; ++d) acc[d] += p * v[static_cast<std::size_t>(pos * kDim + d)];
+      }
+      for (std::int64_t d = 0; d < kDim; ++d) {
+        EXPECT_NEAR(out[static_cast<std::size_t>(r * kDim + d)], acc[d] / sum, 2e-6);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
