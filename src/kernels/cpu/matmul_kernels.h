@@ -17,11 +17,17 @@
 #include <cstdint>
 
 #include "kernels/cpu/packed.h"
+#include "tensor/dtype.h"
 
 namespace quire {
 
 enum class ActForm : std::uint8_t { kF32, kBF16, kInt8 };
 inline constexpr int kNumActForms = 3;
+// What the activations of a matrix product are turned into at its door.
+ActForm act_form_for(PackedKind kind, ComputeDType compute);
+
+// Below this a group of activations counts as zero (127 / max|x| would overflow).
+inline constexpr float kTinyGroup = 0x1p-119f;
 
 struct MatmulArgs {
   PackedShape shape;
@@ -42,10 +48,10 @@ struct MatmulArgs {
 using MatmulFn = void (*)(const MatmulArgs&);
 
 struct MatmulKernels {
-  // null where a combination is not allowed (an integer form for float weights, bf16 for others).
+  // [PackedKind][ActForm]; null where a combination is not allowed (an integer form for float weights, bf16 for others).
   MatmulFn matmul[kNumPackedKinds][kNumActForms] = {};
   // Quantizes one row x[k] to int8, a scale per 32: scale = max|x| / 127; q = round-to-nearest-even(x / scale)
-  // computed as x * (127 / max|x|), clamped to +-127; zero group: scale 0. Fills padding up to padded_k with 0.
+  // computed as x * (127 / max|x|), clamped to +-127; max|x| < kTinyGroup: scale and q are 0. Fills padding up to padded_k with 0.
   void (*quantize_row)(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q, float* scale,
                        float* sum, std::int32_t* isum) = nullptr;
   // Rounds a row to bf16 (nearest even), zero padding.

@@ -62,8 +62,10 @@ struct PackedShape {
   }
 };
 
-// The kind that a weight of this stored type is packed into, under a compute dtype (DESIGN: Numbers).
+// The kind that a weight of this stored type is packed into, under a compute dtype (the table in
+// docs/architecture.md, "Numbers"). Only types that is_packable() names.
 PackedKind packed_kind_for(DType stored, ComputeDType compute);
+bool is_packable(DType stored);
 
 // Packs panels [panel_begin, panel_end) of a row-major matrix [n, k] of type `stored` into `out` (start of the
 // whole packed matrix). Row r of the matrix is at rows + r * row_bytes. Pure, so panels go in parallel.

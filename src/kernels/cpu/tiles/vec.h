@@ -16,7 +16,10 @@
 //        select_lt(a, b, x, y): a < b ? x : y per lane
 //   I32  load_i32 store_i32 set1_i32  add sub  bit_and bit_or  shl<n> shr<n> (logical)
 //        to_f32(i)  round_i32(f): nearest even  as_i32(f) as_f32(i): the same bits  hsum(i)
-//   U8   load_u8(p)  bit_and bit_or  shl32<n> shr32<n> (on 32-bit lanes)  set1_u8
+//        from_u8(p) from_i8(p): 16 small integers as floats
+//        dot_bf16(acc, w, a): two bf16 per lane, k ascending; fused in one vdpbf16ps where the ISA has it, else
+//        two f32 FMAs, even k first
+//   U8   load_u8(p)  bit_and bit_or  shl32(v, n) shr32(v, n) (on 32-bit lanes)  set1_u8
 //        quad(p): the 4 bytes at p in every lane
 //        dot_small(acc, w, a): acc + w . a, w unsigned of at most 7 bits, a signed in +-127
 //        dot_byte(acc, w, a): acc + (w - 128 + kByteZero) . a, w any unsigned byte
@@ -28,7 +31,11 @@
 #error "define QUIRE_ISA (the namespace of this instruction set) before including tiles/vec.h"
 #endif
 
+#if (defined(__AVX512F__) || defined(__AVX2__)) && !defined(QUIRE_VEC_SCALAR)
 #define QUIRE_INLINE inline __attribute__((always_inline))
+#else
+#define QUIRE_INLINE inline  // forced inlining of plain arrays would take minutes to compile
+#endif
 
 #if defined(__AVX512F__) && !defined(QUIRE_VEC_SCALAR)
 #include "kernels/cpu/tiles/vec_avx512.h"

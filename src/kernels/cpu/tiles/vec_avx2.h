@@ -8,6 +8,7 @@ namespace quire::QUIRE_ISA {
 struct F32 { __m256 lo, hi; };
 struct I32 { __m256i lo, hi; };
 struct U8 { __m256i lo, hi; };
+inline constexpr int kVectorRegisters = 8;  // values of 16 lanes
 inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
 
 // Lanes [base, base + 8) that lie below n.
@@ -133,6 +134,22 @@ QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
   for (int i = 0; i < n; ++i) p[i] = h.v[i];
 }
 
+QUIRE_INLINE F32 from_u8(const uint8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)))};
+}
+QUIRE_INLINE F32 from_i8(const int8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+}
+QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
+  const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
+  acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
+  return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
+}
+
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { return {load_256(p), load_256(p + 32)}; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
@@ -151,10 +168,8 @@ QUIRE_INLINE U8 bit_and(U8 a, U8 b) { return {_mm256_and_si256(a.lo, b.lo), _mm2
 QUIRE_INLINE U8 bit_or(U8 a, U8 b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
 QUIRE_INLINE I32 as_lanes(U8 a) { return {a.lo, a.hi}; }
 QUIRE_INLINE U8 as_bytes(I32 a) { return {a.lo, a.hi}; }
-template <int n>
-QUIRE_INLINE U8 shl32(U8 a) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
-template <int n>
-QUIRE_INLINE U8 shr32(U8 a) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+QUIRE_INLINE U8 shl32(U8 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+QUIRE_INLINE U8 shr32(U8 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
 
 // 7-bit weights: 2 * 127 * 127 fits the 16-bit sums of vpmaddubsw.
 QUIRE_INLINE __m256i dot_half(__m256i acc, __m256i w, __m256i a) {

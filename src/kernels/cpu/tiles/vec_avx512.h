@@ -3,11 +3,16 @@
 
 #include <immintrin.h>
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 on its own _mm512_undefined_ps()
+#endif
+
 namespace quire::QUIRE_ISA {
 
 struct F32 { __m512 v; };
 struct I32 { __m512i v; };
 struct U8 { __m512i v; };
+inline constexpr int kVectorRegisters = 32;
 #ifdef __AVX512VNNI__
 inline constexpr int32_t kByteZero = 128;  // vpdpbusd multiplies the byte as it is
 #else
@@ -54,9 +59,9 @@ QUIRE_INLINE I32 sub(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 QUIRE_INLINE I32 bit_and(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
 QUIRE_INLINE I32 bit_or(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int n>
-QUIRE_INLINE I32 shl(I32 a) { return {_mm512_slli_epi32(a.v, n)}; }
+QUIRE_INLINE I32 shl(I32 a) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
 template <int n>
-QUIRE_INLINE I32 shr(I32 a) { return {_mm512_srli_epi32(a.v, n)}; }
+QUIRE_INLINE I32 shr(I32 a) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
 QUIRE_INLINE F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 QUIRE_INLINE I32 round_i32(F32 a) {
   return {_mm512_cvt_roundps_epi32(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
@@ -104,6 +109,29 @@ QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), narrow_bf16(a.v));
 }
 
+QUIRE_INLINE F32 from_u8(const uint8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(v))};
+}
+QUIRE_INLINE F32 from_i8(const int8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v))};
+}
+#ifdef __AVX512BF16__
+QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
+  __m512bh wb, ab;
+  __builtin_memcpy(&wb, &w, 64);
+  __builtin_memcpy(&ab, &a, 64);
+  return {_mm512_dpbf16_ps(acc.v, wb, ab)};
+}
+#else
+QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
+  const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
+  acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
+  return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
+}
+#endif
+
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) { _mm512_storeu_si512(p, a.v); }
 QUIRE_INLINE U8 set1_u8(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
@@ -116,10 +144,8 @@ QUIRE_INLINE U8 bit_and(U8 a, U8 b) { return {_mm512_and_si512(a.v, b.v)}; }
 QUIRE_INLINE U8 bit_or(U8 a, U8 b) { return {_mm512_or_si512(a.v, b.v)}; }
 QUIRE_INLINE I32 as_lanes(U8 a) { return {a.v}; }
 QUIRE_INLINE U8 as_bytes(I32 a) { return {a.v}; }
-template <int n>
-QUIRE_INLINE U8 shl32(U8 a) { return {_mm512_slli_epi32(a.v, n)}; }
-template <int n>
-QUIRE_INLINE U8 shr32(U8 a) { return {_mm512_srli_epi32(a.v, n)}; }
+QUIRE_INLINE U8 shl32(U8 a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
+QUIRE_INLINE U8 shr32(U8 a, int n) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
 
 #ifdef __AVX512VNNI__
 QUIRE_INLINE I32 dot_small(I32 acc, U8 w, U8 a) { return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)}; }

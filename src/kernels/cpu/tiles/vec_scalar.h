@@ -6,6 +6,7 @@ namespace quire::QUIRE_ISA {
 struct F32 { float v[16]; };
 struct I32 { int32_t v[16]; };
 struct U8 { uint8_t v[64]; };
+inline constexpr int kVectorRegisters = 32;
 inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
 
 #define QUIRE_LANES(expr)                    \
@@ -157,6 +158,22 @@ QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
 }
 QUIRE_INLINE void store_bf16(uint16_t* p, F32 a) { store_bf16_n(p, a, 16); }
 
+QUIRE_INLINE F32 from_u8(const uint8_t* p) {
+  F32 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
+  return r;
+}
+QUIRE_INLINE F32 from_i8(const int8_t* p) {
+  F32 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
+  return r;
+}
+QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
+  const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
+  acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
+  return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
+}
+
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { U8 r; __builtin_memcpy(&r, p, 64); return r; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) { __builtin_memcpy(p, &a, 64); }
 QUIRE_INLINE U8 set1_u8(uint8_t x) { U8 r; __builtin_memset(&r, x, 64); return r; }
@@ -169,10 +186,16 @@ QUIRE_INLINE U8 bit_and(U8 a, U8 b) { for (int i = 0; i < 64; ++i) a.v[i] &= b.v
 QUIRE_INLINE U8 bit_or(U8 a, U8 b) { for (int i = 0; i < 64; ++i) a.v[i] |= b.v[i]; return a; }
 QUIRE_INLINE I32 as_lanes(U8 a) { I32 r; __builtin_memcpy(&r, &a, 64); return r; }
 QUIRE_INLINE U8 as_bytes(I32 a) { U8 r; __builtin_memcpy(&r, &a, 64); return r; }
-template <int n>
-QUIRE_INLINE U8 shl32(U8 a) { return as_bytes(shl<n>(as_lanes(a))); }
-template <int n>
-QUIRE_INLINE U8 shr32(U8 a) { return as_bytes(shr<n>(as_lanes(a))); }
+QUIRE_INLINE U8 shl32(U8 a, int n) {
+  I32 r = as_lanes(a);
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<int32_t>(as_unsigned(r.v[i]) << n);
+  return as_bytes(r);
+}
+QUIRE_INLINE U8 shr32(U8 a, int n) {
+  I32 r = as_lanes(a);
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<int32_t>(as_unsigned(r.v[i]) >> n);
+  return as_bytes(r);
+}
 QUIRE_INLINE I32 dot_offset(I32 acc, U8 w, U8 a, int32_t offset) {
   for (int i = 0; i < 64; ++i) acc.v[i / 4] += (w.v[i] - offset) * static_cast<int8_t>(a.v[i]);
   return acc;

@@ -1,0 +1,18 @@
+// What each ISA folder offers. A fill function overwrites the entries of the table that its ISA does better;
+// select.cpp calls them from the lowest level to the highest, so a table falls back to the next lower one.
+#pragma once
+
+#include "kernels/cpu/matmul_kernels.h"
+
+namespace quire {
+
+void fill_matmul_ref(MatmulKernels* table);
+void fill_matmul_emulated(MatmulKernels* table);  // the tiles over plain arrays: for tests
+void fill_matmul_avx2(MatmulKernels* table);
+void fill_matmul_avx512(MatmulKernels* table);
+void fill_matmul_vnni(MatmulKernels* table);
+void fill_matmul_bf16(MatmulKernels* table);
+void fill_matmul_amx(MatmulKernels* table);
+void fill_matmul_neon(MatmulKernels* table);
+
+}  // namespace quire

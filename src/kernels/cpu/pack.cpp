@@ -1,0 +1,215 @@
+// Packs stored weights into the layout of packed.h. Runs at load, panels in parallel; no arithmetic beyond
+// the rounding that the kind asks for.
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/cpu/packed.h"
+#include "tensor/half.h"
+#include "tensor/quant_blocks.h"
+
+namespace quire {
+namespace {
+
+using Byte = std::uint8_t;
+
+// ---- float kinds
+
+float value_f32(const Byte* p) {
+  float f;
+  std::memcpy(&f, p, 4);
+  return f;
+}
+std::uint16_t half_at(const Byte* p) {
+  std::uint16_t h;
+  std::memcpy(&h, p, 2);
+  return h;
+}
+float stored_value(DType stored, const Byte* row, std::int64_t k) {
+  if (stored == DType::kF32) return value_f32(row + 4 * k);
+  return stored == DType::kF16 ? f16_to_f32(half_at(row + 2 * k)) : bf16_to_f32(half_at(row + 2 * k));
+}
+// Element k as the 16 bits of the packed kind; bits pass through when the types agree.
+std::uint16_t stored_half(DType stored, PackedKind kind, const Byte* row, std::int64_t k) {
+  const bool same = kind == PackedKind::kF16 ? stored == DType::kF16 : stored == DType::kBF16;
+  if (same) return half_at(row + 2 * k);
+  const float f = stored_value(stored, row, k);
+  return kind == PackedKind::kF16 ? f32_to_f16(f) : f32_to_bf16(f);
+}
+
+// One output channel of a float kind. unit: its strip's first unit; unit_stride: bytes to the next unit.
+void pack_float_lane(const PackedShape& shape, DType stored, const Byte* row, int lane, Byte* unit,
+                     std::int64_t unit_stride) {
+  for (std::int64_t k = 0; k < shape.k; ++k) {
+    Byte* out = unit + k / 2 * unit_stride;
+    const std::int64_t odd = k % 2;
+    if (shape.kind == PackedKind::kF32) {
+      const float f = stored_value(stored, row, k);
+      std::memcpy(out + odd * 64 + lane * 4, &f, 4);
+      continue;
+    }
+    const std::uint16_t h = stored_half(stored, shape.kind, row, k);
+    const std::int64_t offset = shape.kind == PackedKind::kF16 ? odd * 32 + lane * 2 : lane * 4 + odd * 2;
+    std::memcpy(out + offset, &h, 2);
+  }
+}
+
+// ---- integer kinds: 32 codes of a group, then nibbles, bit planes and scales
+
+void put_half(Byte* scales, int lane, std::uint16_t h) { std::memcpy(scales + 2 * lane, &h, 2); }
+
+// Low nibbles are quads 0-3 (k 0..15), high nibbles quads 4-7.
+void put_nibbles(Byte* out, int lane, const Byte* q) {
+  for (int j = 0; j < 4; ++j)
+    for (int c = 0; c < 4; ++c)
+      out[j * 64 + lane * 4 + c] = static_cast<Byte>((q[4 * j + c] & 15) | (q[16 + 4 * j + c] << 4));
+}
+// Bit j of byte c is bit 4 of k = 4 j + c.
+void put_plane5(Byte* out, int lane, const Byte* q) {
+  for (int c = 0; c < 4; ++c) {
+    unsigned bits = 0;
+    for (int j = 0; j < 8; ++j) bits |= ((q[4 * j + c] >> 4) & 1u) << j;
+    out[lane * 4 + c] = static_cast<Byte>(bits);
+  }
+}
+// Bits 2 (j % 4).. of byte c in plane j / 4 are bits 4-5 of k = 4 j + c.
+void put_plane6(Byte* out, int lane, const Byte* q) {
+  for (int half = 0; half < 2; ++half)
+    for (int c = 0; c < 4; ++c) {
+      unsigned bits = 0;
+      for (int j = 0; j < 4; ++j) bits |= (static_cast<unsigned>(q[16 * half + 4 * j + c]) >> 4) << (2 * j);
+      out[half * 64 + lane * 4 + c] = static_cast<Byte>(bits);
+    }
+}
+// Codes of a 5-bit block: nibbles as in Q4_0, bit i of qh is bit 4 of element i.
+void codes5(const Byte* qs, const Byte* qh, Byte* q) {
+  std::uint32_t high;
+  std::memcpy(&high, qh, 4);
+  for (int i = 0; i < 16; ++i) {
+    q[i] = static_cast<Byte>((qs[i] & 15) | (((high >> i) & 1u) << 4));
+    q[i + 16] = static_cast<Byte>((qs[i] >> 4) | (((high >> (i + 16)) & 1u) << 4));
+  }
+}
+
+void pack_q8(const Byte* block, int lane, Byte* unit) {
+  for (int k = 0; k < 32; ++k)
+    unit[k / 4 * 64 + lane * 4 + k % 4] = static_cast<Byte>(block[2 + k] ^ 0x80);  // q + 128
+  put_half(unit + 512, lane, half_at(block));
+}
+// Q4_0 and Q4_1: their nibbles stand as the packed ones do.
+void pack_q4(const Byte* block, bool has_min, int lane, Byte* unit) {
+  const Byte* qs = block + (has_min ? 4 : 2);
+  for (int j = 0; j < 4; ++j) std::memcpy(unit + j * 64 + lane * 4, qs + 4 * j, 4);
+  put_half(unit + 256, lane, half_at(block));
+  if (has_min) put_half(unit + 288, lane, half_at(block + 2));
+}
+void pack_q5(const Byte* block, bool has_min, int lane, Byte* unit) {
+  const Byte* qh = block + (has_min ? 4 : 2);
+  Byte q[32];
+  codes5(qh + 4, qh, q);
+  put_nibbles(unit, lane, q);
+  put_plane5(unit + 256, lane, q);
+  put_half(unit + 320, lane, half_at(block));
+  if (has_min) put_half(unit + 352, lane, half_at(block + 2));
+}
+// Q4_K and Q5_K. Each 64 elements share 32 bytes of nibbles: low, then high.
+void pack_q45k(const Byte* block, bool five, int lane, Byte* unit) {
+  const Byte* scales = block + 4;
+  const Byte* qh = block + 16;
+  const Byte* qs = five ? block + 48 : block + 16;
+  const int group_bytes = five ? 352 : 288;
+  put_half(unit, lane, half_at(block));
+  put_half(unit + 32, lane, half_at(block + 2));
+  for (int g = 0; g < 8; ++g) {
+    Byte q[32];
+    for (int i = 0; i < 32; ++i) {
+      const Byte pair = qs[g / 2 * 32 + i];
+      const unsigned low = g % 2 ? pair >> 4 : pair & 15u;
+      q[i] = static_cast<Byte>(low | (five ? ((qh[i] >> g) & 1u) << 4 : 0u));
+    }
+    Byte* group = unit + 64 + g * group_bytes;
+    put_nibbles(group, lane, q);
+    if (five) put_plane5(group + 256, lane, q);
+    Byte* out = group + group_bytes - 32;
+    get_scale_min_k4(g, scales, out + lane, out + 16 + lane);
+  }
+}
+// Q6_K: halves of 128; ql has two nibbles, qh four pairs of bits, per byte.
+void pack_q6k(const Byte* block, int lane, Byte* unit) {
+  const Byte *ql = block, *qh = block + 128, *scales = block + 192;
+  put_half(unit, lane, half_at(block + 208));
+  for (int g = 0; g < 8; ++g) {
+    const int half = g / 4, quarter = g % 4;
+    Byte q[32];
+    for (int i = 0; i < 32; ++i) {
+      const Byte pair = ql[half * 64 + quarter % 2 * 32 + i];
+      const unsigned low = quarter < 2 ? pair & 15u : pair >> 4;
+      q[i] = static_cast<Byte>(low | (((qh[half * 32 + i] >> (2 * quarter)) & 3u) << 4));
+    }
+    Byte* group = unit + 32 + g * 416;
+    put_nibbles(group, lane, q);
+    put_plane6(group + 256, lane, q);
+    group[384 + lane] = scales[2 * g];
+    group[400 + lane] = scales[2 * g + 1];
+  }
+}
+
+void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
+  switch (kind) {
+    case PackedKind::kQ8: return pack_q8(block, lane, unit);
+    case PackedKind::kQ4Sym: return pack_q4(block, false, lane, unit);
+    case PackedKind::kQ4Min: return pack_q4(block, true, lane, unit);
+    case PackedKind::kQ5Sym: return pack_q5(block, false, lane, unit);
+    case PackedKind::kQ5Min: return pack_q5(block, true, lane, unit);
+    case PackedKind::kQ4K: return pack_q45k(block, false, lane, unit);
+    case PackedKind::kQ5K: return pack_q45k(block, true, lane, unit);
+    case PackedKind::kQ6K: return pack_q6k(block, lane, unit);
+    default: break;
+  }
+  QUIRE_CHECK(false, "{} is not an integer kind", packed_kind_info(kind).name);
+}
+
+// A zero channel: all bits 0 except the offset codes of q8.
+void pack_empty_block(PackedKind kind, int lane, Byte* unit) {
+  if (kind != PackedKind::kQ8) return;
+  for (int j = 0; j < 8; ++j) std::memset(unit + j * 64 + lane * 4, 0x80, 4);
+}
+
+}  // namespace
+
+void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows, std::int64_t row_bytes,
+                 std::int64_t panel_begin, std::int64_t panel_end, std::byte* out) {
+  const std::int64_t unit_bytes = packed_kind_info(shape.kind).unit_bytes;
+  const std::int64_t units = shape.units(), block_bytes = dtype_info(stored).block_bytes;
+  const Byte* source = reinterpret_cast<const Byte*>(rows);
+  if (is_integer_kind(shape.kind))
+    QUIRE_CHECK(shape.k % dtype_info(stored).block_elements == 0, "k {} of a {} matrix", shape.k,
+                dtype_name(stored));
+  for (std::int64_t panel = panel_begin; panel < panel_end; ++panel) {
+    const std::int64_t first = panel * kPanelStrips;
+    const std::int64_t strips = shape.strips() - first < kPanelStrips ? shape.strips() - first : kPanelStrips;
+    Byte* base = reinterpret_cast<Byte*>(out) + shape.panel_offset(panel);
+    const std::int64_t unit_stride = strips * unit_bytes;
+    std::memset(base, 0, static_cast<std::size_t>(units * unit_stride));
+    for (std::int64_t s = 0; s < strips; ++s) {
+      for (int lane = 0; lane < kStrip; ++lane) {
+        const std::int64_t n = (first + s) * kStrip + lane;
+        const Byte* row = source + n * row_bytes;
+        Byte* strip = base + s * unit_bytes;
+        if (!is_integer_kind(shape.kind)) {
+          if (n < shape.n) pack_float_lane(shape, stored, row, lane, strip, unit_stride);
+          continue;
+        }
+        for (std::int64_t u = 0; u < units; ++u) {
+          Byte* unit = strip + u * unit_stride;
+          if (n < shape.n) {
+            pack_block(shape.kind, row + u * block_bytes, lane, unit);
+          } else {
+            pack_empty_block(shape.kind, lane, unit);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace quire

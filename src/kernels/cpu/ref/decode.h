@@ -1,0 +1,87 @@
+// Reads packed weights one number at a time, as packed.h describes them. Slow on purpose.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/packed.h"
+#include "tensor/half.h"
+
+namespace quire::ref {
+
+// 32 consecutive k of one output channel: w[k] = scale[k / (32 / parts)] * code[k] + min.
+struct Group {
+  std::int32_t code[32];  // q - zero
+  float scale[2];
+  float min;
+  int parts;  // scales per group: 2 for kQ6K
+};
+
+inline std::uint16_t read_half(const std::uint8_t* p) {
+  std::uint16_t h;
+  std::memcpy(&h, p, 2);
+  return h;
+}
+
+inline bool has_min(PackedKind kind) {
+  return kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min || kind == PackedKind::kQ4K ||
+         kind == PackedKind::kQ5K;
+}
+
+// unit: the packed unit of the channel's strip; g: the group's number inside the unit.
+inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
+  Group out{};
+  out.parts = kind == PackedKind::kQ6K ? 2 : 1;
+  const bool two_level = packed_kind_info(kind).unit_k == 256;
+  const int head = two_level ? (kind == PackedKind::kQ6K ? 32 : 64) : 0;
+  const int group_bytes = two_level ? (packed_kind_info(kind).unit_bytes - head) / 8 : 0;
+  const std::uint8_t* group = unit + head + g * group_bytes;
+  if (kind == PackedKind::kQ8) {
+    for (int k = 0; k < 32; ++k) out.code[k] = group[k / 4 * 64 + lane * 4 + k % 4] - 128;
+    out.scale[0] = f16_to_f32(read_half(group + 512 + 2 * lane));
+    return out;
+  }
+  const bool five = kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
+  int zero = 0;
+  if (kind == PackedKind::kQ4Sym) zero = 8;
+  if (kind == PackedKind::kQ5Sym) zero = 16;
+  if (kind == PackedKind::kQ6K) zero = 32;
+  for (int k = 0; k < 32; ++k) {
+    const int j = k / 4, at = lane * 4 + k % 4;
+    const int pair = group[j % 4 * 64 + at];
+    int q = j < 4 ? pair & 15 : pair >> 4;
+    if (five) q |= ((group[256 + at] >> j) & 1) << 4;
+    if (kind == PackedKind::kQ6K) q |= ((group[256 + j / 4 * 64 + at] >> (2 * (j % 4))) & 3) << 4;
+    out.code[k] = q - zero;
+  }
+  const std::uint8_t* scales = group + 256 + (five ? 64 : 0);
+  if (kind == PackedKind::kQ6K) {
+    const float d = f16_to_f32(read_half(unit + 2 * lane));
+    for (int part = 0; part < 2; ++part)
+      out.scale[part] = d * static_cast<float>(static_cast<std::int8_t>(group[384 + part * 16 + lane]));
+  } else if (two_level) {
+    out.scale[0] = f16_to_f32(read_half(unit + 2 * lane)) * static_cast<float>(scales[lane]);
+    out.min = -(f16_to_f32(read_half(unit + 32 + 2 * lane)) * static_cast<float>(scales[16 + lane]));
+  } else {
+    out.scale[0] = f16_to_f32(read_half(scales + 2 * lane));
+    if (has_min(kind)) out.min = f16_to_f32(read_half(scales + 32 + 2 * lane));
+  }
+  return out;
+}
+
+// The f32 value of w[k] inside a group: what dequantize_row gives.
+inline float group_value(PackedKind kind, const Group& group, int k) {
+  const float product = group.scale[k / (32 / group.parts)] * static_cast<float>(group.code[k]);
+  return has_min(kind) ? product + group.min : product;
+}
+
+// Element k (0 or 1) of a unit of a float kind.
+inline float float_value(PackedKind kind, const std::uint8_t* unit, int k, int lane) {
+  if (kind == PackedKind::kF16) return f16_to_f32(read_half(unit + k * 32 + lane * 2));
+  if (kind == PackedKind::kBF16) return bf16_to_f32(read_half(unit + lane * 4 + k * 2));
+  float f;
+  std::memcpy(&f, unit + k * 64 + lane * 4, 4);
+  return f;
+}
+
+}  // namespace quire::ref

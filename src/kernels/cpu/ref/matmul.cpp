@@ -1,0 +1,141 @@
+// The reference matrix products: scalar, in the order that matmul_kernels.h fixes. The oracle of all others.
+#include <cmath>
+
+#include "kernels/cpu/isa_tables.h"
+#include "kernels/cpu/ref/decode.h"
+
+namespace quire {
+namespace {
+
+constexpr std::int64_t kRows = 16;  // rows that share the decoding of a group
+
+// Where the units of output n lie.
+struct Channel {
+  const std::uint8_t* unit;   // unit 0 of its strip
+  std::int64_t unit_stride;   // bytes between units
+  int lane;
+};
+Channel find_channel(const MatmulArgs& args, std::int64_t n) {
+  const std::int64_t strip = n / kStrip, panel = strip / kPanelStrips, first = panel * kPanelStrips;
+  const std::int64_t left = args.shape.strips() - first;
+  const std::int64_t strips = left < kPanelStrips ? left : kPanelStrips;
+  const std::int64_t unit_bytes = packed_kind_info(args.shape.kind).unit_bytes;
+  const auto* base = reinterpret_cast<const std::uint8_t*>(args.weights) + args.shape.panel_offset(panel);
+  return {base + (strip - first) * unit_bytes, strips * unit_bytes, static_cast<int>(n % kStrip)};
+}
+
+// acc += row . group with int8 activations; g: the group's number inside the row.
+float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row, std::int64_t g,
+                     float acc) {
+  const std::int8_t* a = static_cast<const std::int8_t*>(args.a) + row * args.a_stride + g * 32;
+  const float scale = args.a_scale[row * args.scale_stride + g];
+  const int part_k = 32 / group.parts;
+  for (int part = 0; part < group.parts; ++part) {
+    std::int32_t i = 0;
+    for (int k = part * part_k; k < (part + 1) * part_k; ++k) i += group.code[k] * a[k];
+    acc = std::fma(static_cast<float>(i) * group.scale[part], scale, acc);
+  }
+  if (ref::has_min(args.shape.kind)) acc = std::fma(group.min, args.a_sum[row * args.scale_stride + g], acc);
+  return acc;
+}
+
+float add_f32_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row, std::int64_t g,
+                    float acc) {
+  const float* a = static_cast<const float*>(args.a) + row * args.a_stride + g * 32;
+  for (int k = 0; k < 32; ++k) acc = std::fma(a[k], ref::group_value(args.shape.kind, group, k), acc);
+  return acc;
+}
+
+void store(const MatmulArgs& args, std::int64_t row, std::int64_t n, float acc) {
+  const float value = args.bias ? acc + args.bias[n] : acc;
+  float& c = args.c[row * args.ldc + n];
+  c = args.accumulate ? c + value : value;
+}
+
+template <ActForm form>
+void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, std::int64_t rows) {
+  const Channel channel = find_channel(args, n);
+  const PackedKind kind = args.shape.kind;
+  const int unit_k = packed_kind_info(kind).unit_k;
+  float acc[kRows] = {};
+  for (std::int64_t u = 0; u < args.shape.units(); ++u) {
+    const std::uint8_t* unit = channel.unit + u * channel.unit_stride;
+    if (!is_integer_kind(kind)) {
+      for (int k = 0; k < unit_k; ++k) {
+        const float w = ref::float_value(kind, unit, k, channel.lane);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::int64_t at = (row + r) * args.a_stride + u * unit_k + k;
+          const float a = form == ActForm::kBF16 ? bf16_to_f32(static_cast<const std::uint16_t*>(args.a)[at])
+                                                 : static_cast<const float*>(args.a)[at];
+          acc[r] = std::fma(a, w, acc[r]);
+        }
+      }
+      continue;
+    }
+    for (int g = 0; g < unit_k / 32; ++g) {
+      const ref::Group group = ref::decode_group(kind, unit, g, channel.lane);
+      const std::int64_t at = u * (unit_k / 32) + g;
+      for (std::int64_t r = 0; r < rows; ++r)
+        acc[r] = form == ActForm::kInt8 ? add_int8_group(args, group, row + r, at, acc[r])
+                                        : add_f32_group(args, group, row + r, at, acc[r]);
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) store(args, row + r, n, acc[r]);
+}
+
+template <ActForm form>
+void multiply(const MatmulArgs& args) {
+  const std::int64_t begin = args.panel_begin * kPanelStrips * kStrip;
+  const std::int64_t end = args.panel_end * kPanelStrips * kStrip;
+  for (std::int64_t n = begin; n < end && n < args.shape.n; ++n)
+    for (std::int64_t row = 0; row < args.m; row += kRows)
+      multiply_channel<form>(args, n, row, args.m - row < kRows ? args.m - row : kRows);
+}
+
+void quantize_row(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q, float* scale,
+                  float* sum, std::int32_t* isum) {
+  for (std::int64_t g = 0; g < padded_k / kActGroup; ++g) {
+    const auto value = [&](int i) {
+      const std::int64_t at = g * kActGroup + i;
+      return at < k ? x[at] : 0.0f;
+    };
+    float top = 0.0f;
+    for (int i = 0; i < kActGroup; ++i) top = std::fabs(value(i)) > top ? std::fabs(value(i)) : top;
+    const bool tiny = !(top >= kTinyGroup);
+    const float inverse = tiny ? 0.0f : 127.0f / top;
+    std::int32_t sums[2] = {};
+    for (int i = 0; i < kActGroup; ++i) {
+      // The order of the comparisons sends NaN (of an infinite or NaN input) to -127.
+      float y = value(i) * inverse;
+      y = y > -127.0f ? y : -127.0f;
+      y = y < 127.0f ? y : 127.0f;
+      const int code = static_cast<int>(std::nearbyint(y));
+      q[g * kActGroup + i] = static_cast<std::int8_t>(code);
+      sums[i / 16] += code;
+    }
+    scale[g] = tiny ? 0.0f : top / 127.0f;
+    sum[g] = scale[g] * static_cast<float>(sums[0] + sums[1]);
+    isum[2 * g] = sums[0];
+    isum[2 * g + 1] = sums[1];
+  }
+}
+
+void round_row_bf16(const float* x, std::int64_t k, std::int64_t padded_k, std::uint16_t* out) {
+  for (std::int64_t i = 0; i < padded_k; ++i) out[i] = i < k ? f32_to_bf16(x[i]) : std::uint16_t{0};
+}
+
+}  // namespace
+
+void fill_matmul_ref(MatmulKernels* table) {
+  for (int kind = 0; kind < kNumPackedKinds; ++kind) {
+    const bool integer = is_integer_kind(static_cast<PackedKind>(kind));
+    table->matmul[kind][static_cast<int>(ActForm::kF32)] = multiply<ActForm::kF32>;
+    if (integer) table->matmul[kind][static_cast<int>(ActForm::kInt8)] = multiply<ActForm::kInt8>;
+  }
+  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
+      multiply<ActForm::kBF16>;
+  table->quantize_row = quantize_row;
+  table->round_row_bf16 = round_row_bf16;
+}
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+// Where a tile's sums go: to C at the end of K, or to a carry buffer between two chunks of K.
+#pragma once
+
+#include "kernels/cpu/tiles/unroll.h"
+
+namespace quire::QUIRE_ISA {
+
+inline constexpr int kCarryStride = 64;  // one panel's width
+
+struct TileOutput {
+  float* c;            // [rows][ldc], at the tile's first column
+  int64_t ldc;
+  const float* bias;   // at the tile's first column, or null
+  int64_t columns;     // columns of C from here to its end
+  float* carry;        // [rows][kCarryStride], at the tile's first column
+  bool accumulate;
+  bool first, last;    // chunk of K
+};
+
+template <int kRows, int kStrips>
+QUIRE_INLINE void start_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
+  QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
+      sums[r][s] = out.first ? zero() : load(out.carry + r * kCarryStride + 16 * s);
+    }
+}
+
+// One strip of one row at the end of K.
+QUIRE_INLINE void finish_strip(const TileOutput& out, int row, int strip, F32 sum) {
+  const int64_t left = out.columns - 16 * strip;
+  if (left <= 0) return;  // a strip that only fills up a tile
+  const int lanes = left < 16 ? static_cast<int>(left) : 16;
+  float* c = out.c + row * out.ldc + 16 * strip;
+  if (out.bias) sum = add(sum, load_n(out.bias + 16 * strip, lanes));
+  if (out.accumulate) sum = add(load_n(c, lanes), sum);
+  store_n(c, sum, lanes);
+}
+
+template <int kRows, int kStrips>
+QUIRE_INLINE void finish_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
+  QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
+      if (out.last) {
+        finish_strip(out, r, s, sums[r][s]);
+      } else {
+        store(out.carry + r * kCarryStride + 16 * s, sums[r][s]);
+      }
+    }
+}
+
+}  // namespace quire::QUIRE_ISA

@@ -1,0 +1,87 @@
+// Vector access to the integer kinds of packed.h: one group of 32 k of one strip.
+#pragma once
+
+#include "kernels/cpu/packed.h"
+#include "kernels/cpu/tiles/unroll.h"
+
+namespace quire::QUIRE_ISA {
+
+template <PackedKind kind>
+struct Traits {
+  static constexpr bool kTwoLevel =
+      kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || kind == PackedKind::kQ6K;
+  static constexpr bool kFive =
+      kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
+  static constexpr bool kSix = kind == PackedKind::kQ6K;
+  static constexpr bool kWide = kind == PackedKind::kQ8;  // 8-bit codes: dot_byte
+  static constexpr bool kHasMin = kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
+                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K;
+  static constexpr int kParts = kSix ? 2 : 1;  // scales per group
+  // What the dot products of a group must start from, times -sum(a).
+  static constexpr int kDotZero = kWide ? kByteZero
+                                  : kind == PackedKind::kQ4Sym ? 8
+                                  : kind == PackedKind::kQ5Sym ? 16
+                                  : kSix                       ? 32
+                                                               : 0;
+  static constexpr int kCodeZero = kWide ? 128 : kDotZero;
+  static constexpr int kGroups = kTwoLevel ? 8 : 1;  // per unit
+  static constexpr int kHead = !kTwoLevel ? 0 : kSix ? 32 : 64;
+  static constexpr int kScales = kWide ? 512 : kFive ? 320 : kSix ? 384 : 256;  // offset in a group
+  static constexpr int kGroupBytes = kScales + (kTwoLevel || !kHasMin ? 32 : 64);
+  static constexpr int kUnitBytes = kHead + kGroups * kGroupBytes;
+};
+
+template <PackedKind kind>
+struct PackedGroup {
+  using T = Traits<kind>;
+  const uint8_t* unit;
+  const uint8_t* group;
+
+  // The codes of quad j (k = 4 j .. 4 j + 3) as unsigned bytes.
+  QUIRE_INLINE U8 quad(int j) const {
+    if constexpr (T::kWide) return load_u8(group + 64 * j);
+    const U8 pairs = load_u8(group + 64 * (j % 4));
+    const U8 q = bit_and(j < 4 ? pairs : shr32(pairs, 4), set1_u8(15));
+    if constexpr (T::kFive) {  // bit j of the plane to bit 4
+      const U8 plane = load_u8(group + 256);
+      return bit_or(q, bit_and(j < 4 ? shl32(plane, 4 - j) : shr32(plane, j - 4), set1_u8(16)));
+    }
+    if constexpr (T::kSix) {  // bits 2 (j % 4).. of plane j / 4 to bits 4-5
+      const U8 plane = load_u8(group + 256 + 64 * (j / 4));
+      const int at = 2 * (j % 4);
+      return bit_or(q, bit_and(at <= 4 ? shl32(plane, 4 - at) : shr32(plane, at - 4), set1_u8(48)));
+    }
+    return q;
+  }
+  // The scale of k [16 part, 16 part + 16) (of all 32 where kParts is 1).
+  QUIRE_INLINE F32 scale(int part) const {
+    const uint8_t* scales = group + T::kScales;
+    if constexpr (T::kSix)
+      return mul(load_f16(halves(unit)), from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
+    if constexpr (T::kTwoLevel) return mul(load_f16(halves(unit)), from_u8(scales));
+    return load_f16(halves(scales));
+  }
+  QUIRE_INLINE F32 minimum() const {
+    const uint8_t* scales = group + T::kScales;
+    if constexpr (T::kTwoLevel)
+      return sub(zero(), mul(load_f16(halves(unit + 32)), from_u8(scales + 16)));
+    return load_f16(halves(scales + 32));
+  }
+  static QUIRE_INLINE const uint16_t* halves(const uint8_t* p) {
+    return reinterpret_cast<const uint16_t*>(p);
+  }
+};
+
+// Groups of one panel as they lie in memory.
+template <PackedKind kind>
+struct PackedSource {
+  using T = Traits<kind>;
+  const uint8_t* base;   // unit 0 of the first strip wanted
+  int64_t unit_stride;   // strips of the panel * kUnitBytes
+  QUIRE_INLINE PackedGroup<kind> at(int64_t g, int strip) const {
+    const uint8_t* unit = base + g / T::kGroups * unit_stride + strip * T::kUnitBytes;
+    return {unit, unit + T::kHead + g % T::kGroups * T::kGroupBytes};
+  }
+};
+
+}  // namespace quire::QUIRE_ISA

@@ -1,0 +1,10 @@
+// Loops that the compiler must unroll completely, so that arrays of vectors become registers.
+#pragma once
+
+#include "kernels/cpu/tiles/vec.h"
+
+#if defined(QUIRE_VEC_SCALAR)
+#define QUIRE_UNROLL
+#else
+#define QUIRE_UNROLL _Pragma("GCC unroll 8")
+#endif
