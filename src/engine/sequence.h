@@ -25,8 +25,7 @@ struct Sequence {
   std::int32_t num_uncomputed() const { return num_tokens() - num_computed; }
   // Only the prompt is wanted (echo with log-probabilities): it is computed, nothing is drawn.
   bool scoring_only() const { return request.stop.max_tokens == 0; }
-  // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from the logits of position
-  // p.
+  // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from position p's logits.
   std::int32_t num_prompt_logprobs_wanted() const {
     return request.sampling->prompt_logprobs >= 0 ? num_prompt - 1 : 0;
   }

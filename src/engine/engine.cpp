@@ -1,0 +1,161 @@
+// The engine's face: checks at the door, and the two threads behind it.
+#include "engine/engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/engine_loop.h"
+#include "engine/engine_shared.h"
+#include "engine/output_channel.h"
+#include "engine/output_loop.h"
+
+namespace quire {
+
+struct Engine::Impl {
+  Impl(EngineOptions o, std::unique_ptr<Executor> e, const Tokenizer* tokenizer, EngineObserver* observer)
+      : options(std::move(o)),
+        executor(std::move(e)),
+        engine_loop(options.scheduler, executor.get(), &shared, observer),
+        output_loop(&shared, tokenizer, observer),
+        output_thread([this] { output_loop.run(); }),
+        engine_thread([this] { engine_loop.run(); }) {}
+
+  Status check_fits(const Request& request) const;
+  Status admit(RequestId id);
+  void abort(RequestId id);
+  void abort_all();
+
+  const EngineOptions options;
+  const std::unique_ptr<Executor> executor;
+  EngineShared shared;
+  std::atomic<std::uint64_t> last_id{0};
+  EngineLoop engine_loop;
+  OutputLoop output_loop;
+  std::thread output_thread, engine_thread;   // last: they use all of the above
+};
+
+Engine::Engine(EngineOptions options, std::unique_ptr<Executor> executor, const Tokenizer* tokenizer,
+               EngineObserver* observer)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(executor), tokenizer, observer)) {}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(impl_->shared.mutex);
+    impl_->shared.draining = true;
+  }
+  impl_->abort_all();
+  impl_->shared.inbox.close();
+  impl_->engine_thread.join();
+  impl_->shared.outbox.close();   // what the engine thread has sent is still delivered
+  impl_->output_thread.join();
+}
+
+RequestId Engine::next_id() { return RequestId{impl_->last_id.fetch_add(1) + 1}; }
+
+Status Engine::Impl::check_fits(const Request& request) const {
+  const auto num_prompt = static_cast<std::int32_t>(request.prompt->size());
+  const std::int32_t limit = options.scheduler.max_model_len;
+  if (num_prompt == 0) return field_error("prompt", "the prompt has no tokens; give at least one");
+  if (num_prompt >= limit) {
+    return make_error(ErrorCode::kContextLength,
+                      "the prompt has {} tokens, but the model's context length is {}; shorten the prompt to at most "
+                      "{} tokens",
+                      num_prompt, limit, limit - 1);
+  }
+  if (!engine_loop.could_fit(num_prompt + 1)) {
+    return make_error(ErrorCode::kContextLength,
+                      "the prompt has {} tokens, more than the KV cache can hold; shorten the prompt or give the "
+                      "server more KV memory",
+                      num_prompt);
+  }
+  return {};
+}
+
+// Counts the request in, unless the engine is shutting down or the queue is full.
+Status Engine::Impl::admit(RequestId id) {
+  std::lock_guard lock(shared.mutex);
+  if (shared.draining) return make_error(ErrorCode::kUnavailable, "the server is shutting down; try another one");
+  const SchedulerStats& stats = shared.stats.scheduler;
+  const std::size_t queued = static_cast<std::size_t>(stats.waiting) + shared.num_in_inbox;
+  // With nobody waiting and sequences to spare, what is in the inbox starts with the next step.
+  const bool starts_at_once = stats.waiting == 0 && static_cast<std::size_t>(stats.running) + shared.num_in_inbox <
+                                                        static_cast<std::size_t>(options.scheduler.max_num_seqs);
+  if (options.max_queued_requests > 0 && queued >= options.max_queued_requests && !starts_at_once) {
+    return make_error(ErrorCode::kUnavailable, "{} requests are waiting, the limit is {}; try again later", queued,
+                      options.max_queued_requests);
+  }
+  ++shared.num_in_inbox;
+  shared.live.insert(id);
+  return {};
+}
+
+Status Engine::submit(Request request) {
+  QUIRE_CHECK(request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
+              "request {} has no prompt, parameters or channel", request.id.value);
+  QUIRE_TRY(impl_->check_fits(request));
+  QUIRE_TRY(impl_->admit(request.id));
+  // The output thread hears of it first: its start stands before its first update.
+  impl_->shared.outbox.push(StartOutput{OutputRequest(request)});
+  impl_->shared.inbox.push(AddRequest{std::move(request)});
+  return {};
+}
+
+// The client gets its last delta at once; the sequence ends before the next step.
+void Engine::Impl::abort(RequestId id) {
+  shared.inbox.push(AbortSequence{id});
+  shared.outbox.push(AbortOutput{id});
+}
+
+void Engine::Impl::abort_all() {
+  std::vector<RequestId> ids;
+  {
+    std::lock_guard lock(shared.mutex);
+    ids.assign(shared.live.begin(), shared.live.end());
+  }
+  for (const RequestId id : ids) abort(id);
+}
+
+void Engine::abort(RequestId id) { impl_->abort(id); }
+
+EngineStats Engine::stats() const {
+  std::lock_guard lock(impl_->shared.mutex);
+  EngineStats stats = impl_->shared.stats;
+  stats.scheduler.waiting += static_cast<std::int32_t>(impl_->shared.num_in_inbox);
+  return stats;
+}
+
+bool Engine::drain(double timeout_s) {
+  EngineShared& shared = impl_->shared;
+  const auto none_left = [&shared] { return shared.live.empty(); };
+  {
+    std::unique_lock lock(shared.mutex);
+    shared.draining = true;
+    if (shared.request_ended.wait_for(lock, std::chrono::duration<double>(timeout_s), none_left)) return true;
+  }
+  impl_->abort_all();
+  std::unique_lock lock(shared.mutex);
+  shared.request_ended.wait(lock, none_left);
+  return false;
+}
+
+bool Engine::reset_prefix_cache() {
+  ResetPrefixCache message;
+  std::future<bool> done = message.done.get_future();
+  return impl_->shared.inbox.push(std::move(message)) && done.get();
+}
+
+const Executor::Capacity& Engine::capacity() const { return impl_->executor->capacity(); }
+
+Status Engine::check_integrity() {
+  CheckIntegrity message;
+  std::future<Status> done = message.done.get_future();
+  if (!impl_->shared.inbox.push(std::move(message))) {
+    return make_error(ErrorCode::kUnavailable, "the engine has stopped");
+  }
+  return done.get();
+}
+
+}  // namespace quire

@@ -1,0 +1,106 @@
+// The engine thread; see engine_loop.h.
+#include "engine/engine_loop.h"
+
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace quire {
+
+EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared,
+                       EngineObserver* observer)
+    : executor_(executor), shared_(shared), observer_(observer), scheduler_(options) {}
+
+void EngineLoop::run() {
+  publish(0);
+  while (take_messages()) {
+    if (scheduler_.has_work()) step();
+  }
+}
+
+// Takes what is there; sleeps only when there is nothing to compute. False: the inbox is closed.
+bool EngineLoop::take_messages() {
+  const bool closed = shared_->inbox.closed();  // asked first: then this is all that will ever come
+  const bool idle = !scheduler_.has_work();
+  if (idle) log_.idle();
+  std::vector<EngineMessage> messages = idle ? shared_->inbox.wait() : shared_->inbox.take();
+  std::size_t num_requests = 0;
+  for (EngineMessage& message : messages) {
+    num_requests += std::holds_alternative<AddRequest>(message) ? 1 : 0;
+    std::visit([this](auto& m) { handle(std::move(m)); }, message);
+  }
+  if (!messages.empty()) publish(num_requests);
+  return !closed;
+}
+
+void EngineLoop::handle(AddRequest message) { scheduler_.add(std::move(message.request), now_s()); }
+void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
+void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
+void EngineLoop::handle(ResetPrefixCache message) { message.done.set_value(scheduler_.reset_prefix_cache()); }
+void EngineLoop::handle(CheckIntegrity message) { message.done.set_value(check_idle_integrity()); }
+
+// One step of the engine, from what is known to what was drawn.
+void EngineLoop::step() {
+  const StepPlan plan = scheduler_.plan(now_s(), costs_);
+  idle_plans_ = plan.rows.empty() ? idle_plans_ + 1 : 0;
+  QUIRE_CHECK(idle_plans_ < 1000, "the scheduler has work but plans nothing");
+  if (plan.empty()) return;
+
+  const StepResult result = execute(plan);
+  const double time_s = now_s();
+  std::vector<SequenceUpdate> updates = scheduler_.apply(plan, result, time_s);
+#ifdef QUIRE_DEBUG_CHECKS
+  const Status status = scheduler_.check_integrity();
+  QUIRE_CHECK(status.has_value(), "after step {}: {}", plan.step, status.error().message);
+#endif
+  deliver(std::move(updates), time_s);
+}
+
+StepResult EngineLoop::execute(const StepPlan& plan) {
+  const double start_s = now_s();
+  stats_.step_in_flight = true;
+  stats_.step_started_s = start_s;
+  publish(0);
+  executor_->submit(plan);
+  StepResult result = executor_->wait();
+  costs_.last_step_s = now_s() - start_s;
+  stats_.step_in_flight = false;
+  stats_.last_step_end_s = start_s + costs_.last_step_s;
+  stats_.steps += plan.rows.empty() ? 0 : 1;
+  if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), costs_.last_step_s);
+  return result;
+}
+
+void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
+  for (const SequenceUpdate& update : updates) {
+    const bool prompt_done = update.first_token || update.tokens.empty();
+    if (prompt_done) stats_.prompt_tokens += update.prompt_tokens;
+    stats_.generation_tokens += static_cast<std::int64_t>(update.tokens.size());
+  }
+  // Statistics first: who has got an answer finds it counted.
+  publish(0);
+  if (!updates.empty()) shared_->outbox.push(StepOutput{std::move(updates), time_s});
+  if (const auto line = log_.line(stats_, time_s)) log_info("{}", *line);
+}
+
+// Shows this thread's statistics to the others. num_taken: requests that have left the inbox for the scheduler.
+void EngineLoop::publish(std::size_t num_taken) {
+  stats_.scheduler = scheduler_.stats();
+  std::lock_guard lock(shared_->mutex);
+  shared_->stats = stats_;
+  shared_->num_in_inbox -= num_taken;
+}
+
+Status EngineLoop::check_idle_integrity() const {
+  QUIRE_TRY(scheduler_.check_integrity());
+  const SchedulerStats stats = scheduler_.stats();
+  if (!scheduler_.has_work() && stats.kv.used_blocks != 0) {
+    return make_error(ErrorCode::kInternal, "{} KV blocks are held though no sequence is there", stats.kv.used_blocks);
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,49 @@
+// The output thread; see output_loop.h.
+#include "engine/output_loop.h"
+
+#include <utility>
+#include <variant>
+
+#include "base/clock.h"
+
+namespace quire {
+
+OutputLoop::OutputLoop(EngineShared* shared, const Tokenizer* tokenizer, EngineObserver* observer)
+    : shared_(shared), processor_(tokenizer, observer) {}
+
+void OutputLoop::run() {
+  for (;;) {
+    std::vector<OutputMessage> messages = shared_->outbox.wait();
+    if (messages.empty()) return;
+    for (OutputMessage& message : messages) {
+      std::visit([this](auto& m) { handle(std::move(m)); }, message);
+    }
+  }
+}
+
+void OutputLoop::handle(StartOutput message) { processor_.start(std::move(message.request)); }
+
+void OutputLoop::handle(AbortOutput message) {
+  if (processor_.abort(message.id, now_s())) ended(message.id);
+}
+
+void OutputLoop::handle(StepOutput message) {
+  using Verdict = OutputProcessor::Verdict;
+  for (SequenceUpdate& update : message.updates) {
+    const RequestId id = update.id;
+    const Verdict verdict = processor_.apply(std::move(update), message.time_s);
+    if (verdict == Verdict::kFinishSequence) shared_->inbox.push(FinishSequence{id});
+    if (verdict == Verdict::kAbortSequence) shared_->inbox.push(AbortSequence{id});
+    if (verdict != Verdict::kGoOn) ended(id);
+  }
+}
+
+void OutputLoop::ended(RequestId id) {
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->live.erase(id);
+  }
+  shared_->request_ended.notify_all();
+}
+
+}  // namespace quire
