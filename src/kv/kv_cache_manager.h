@@ -42,16 +42,15 @@ struct SequenceKv {
   std::vector<GroupTable> groups;       // empty, or one per group
   std::int32_t num_indexed_blocks = 0;  // full blocks already entered in the prefix index
   std::uint64_t salt = 0;
-  std::int32_t uncounted_query_tokens = 0,
-               uncounted_hit_tokens = 0;  // match() whose first growth is to come
+  // Of a match() whose first growth is to come: not yet in the statistics.
+  std::int32_t uncounted_query_tokens = 0, uncounted_hit_tokens = 0;
 
   std::size_t num_blocks() const { return groups.empty() ? 0 : groups[0].blocks.size(); }
 };
 
 struct KvStats {
-  std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0,
-               used_blocks = 0;                   // all groups together;
-                                                  // free includes cached_free
+  // All groups together; free includes cached_free.
+  std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0, used_blocks = 0;
   std::int64_t query_tokens = 0, hit_tokens = 0;  // prefix cache, since the start
 };
 
