@@ -68,7 +68,8 @@ class Backend {
                                                       std::span<const TensorView> biases) = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvGeometry& geometry,
                                                  std::span<const std::int32_t> num_blocks) = 0;
-  // Largest step that will come: scratch memory is sized for it here, and never in a step.
+  // Largest step that will come: scratch memory is sized for it here, and never in a step. max_inputs: of products
+  // beyond those already packed; 0 is enough when only packed weights are used.
   virtual void reserve(std::int64_t max_rows, std::int64_t max_inputs) = 0;
 
   // ---- step time

@@ -91,7 +91,9 @@ class CpuBackend final : public Backend {
   }
   static constexpr std::int64_t kMinParallelElements = 16384;
 
-  // linear.cpp: activations as the kernels want them, for rows [begin, end).
+  // linear.cpp
+  void reserve_activations(std::int64_t max_inputs);
+  // Activations as the kernels want them, for rows [begin, end).
   void prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights, std::int64_t begin,
                     std::int64_t end);
   struct LinearCall;

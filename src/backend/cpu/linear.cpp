@@ -58,6 +58,7 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
   QUIRE_TRY(check_stack(weights, biases));
   auto packed = std::make_unique<PackedLinear>();
   packed->inputs = weights[0].columns();
+  reserve_activations(packed->inputs);
   for (const TensorView& w : weights) {
     PackedLinear::Segment& segment = packed->segments.emplace_back();
     segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
@@ -92,10 +93,17 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
 }
 
 void CpuBackend::reserve(std::int64_t max_rows, std::int64_t max_inputs) {
-  constexpr std::int64_t kLargestUnitK = 256;
   max_rows_ = std::max(max_rows_, max_rows);
+  row_blocks_.reserve(static_cast<std::size_t>(max_rows_));
+  span_ends_.reserve(static_cast<std::size_t>(max_rows_));
+  reserve_activations(max_inputs);
+}
+
+void CpuBackend::reserve_activations(std::int64_t max_inputs) {
+  constexpr std::int64_t kLargestUnitK = 256;
   max_padded_ = std::max(max_padded_, (max_inputs + kLargestUnitK - 1) / kLargestUnitK * kLargestUnitK);
   const auto elements = static_cast<std::size_t>(max_rows_ * max_padded_);
+  if (elements <= act_q_.size()) return;
   const auto groups = elements / kActGroup;
   // Address space only; what is never used is never committed.
   act_f32_ = Buffer(elements * sizeof(float));
@@ -104,8 +112,6 @@ void CpuBackend::reserve(std::int64_t max_rows, std::int64_t max_inputs) {
   act_scale_ = Buffer(groups * sizeof(float));
   act_sum_ = Buffer(groups * sizeof(float));
   act_isum_ = Buffer(2 * groups * sizeof(std::int32_t));
-  row_blocks_.reserve(static_cast<std::size_t>(max_rows_));
-  span_ends_.reserve(static_cast<std::size_t>(max_rows_));
 }
 
 void CpuBackend::prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights, std::int64_t begin,

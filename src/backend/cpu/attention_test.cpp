@@ -1,0 +1,171 @@
+// A row's attention is the same to the bit, however its sequence is cut into steps, whoever shares the step, whatever
+// the block size and the number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cpu/testing.h"
+
+namespace quire {
+namespace {
+
+using testing_support::make_backend;
+using testing_support::random_floats;
+using testing_support::same_bits;
+
+struct Case {
+  std::int32_t q_heads = 6, kv_heads = 2, head_dim = 24, window = 0;
+  DType dtype = DType::kBF16;
+  std::int32_t length = 150;
+};
+struct Run {
+  int threads = 1;
+  std::int32_t block_size = 32, chunk = 1 << 20;
+  bool others = false;
+};
+
+// Feeds one sequence step by step; in each step other sequences may come along.
+class Player {
+ public:
+  Player(const KernelTable& table, const Case& c, const Run& run) : case_(c), run_(run) {
+    backend_ = make_backend(table, run.threads);
+    KvGeometry geometry;
+    geometry.groups = {{KvGroupKind::kFullAttention, 2, c.kv_heads, c.head_dim, c.head_dim, c.window}};
+    geometry.block_size = run.block_size;
+    geometry.dtype = c.dtype;
+    const std::int32_t per_sequence = (c.length + 300) / run.block_size + 1;
+    const std::int32_t blocks = 3 * per_sequence + 5;
+    cache_ = backend_->make_kv_cache(geometry, std::span(&blocks, 1));
+    std::int32_t next = 1;
+    for (auto& blocks_of : tables_) {
+      for (std::int32_t i = 0; i < per_sequence; ++i) blocks_of.push_back(next++);
+      std::shuffle(blocks_of.begin(), blocks_of.end(), std::mt19937(5));
+    }
+  }
+
+  // Rows of the first sequence: [length, q_heads * head_dim].
+  std::vector<float> play() {
+    std::vector<float> out;
+    for (std::int32_t begin = 0; begin < case_.length; begin += run_.chunk) {
+      step(begin, std::min(case_.length, begin + run_.chunk), &out);
+    }
+    return out;
+  }
+
+ private:
+  std::int64_t width() const { return std::int64_t{case_.q_heads + 2 * case_.kv_heads} * case_.head_dim; }
+  std::int64_t out_width() const { return std::int64_t{case_.q_heads} * case_.head_dim; }
+
+  void add_rows(int sequence, std::int32_t begin, std::int32_t end) {
+    for (std::int32_t pos = begin; pos < end; ++pos) {
+      const auto row = random_floats(width(), static_cast<unsigned>(sequence * 100000 + pos));
+      qkv_.insert(qkv_.end(), row.begin(), row.end());
+      positions_.push_back(pos);
+    }
+    row_begin_.push_back(static_cast<std::int32_t>(positions_.size()));
+    start_pos_.push_back(begin);
+    const auto& blocks = tables_[sequence];
+    block_table_.insert(block_table_.end(), blocks.begin(), blocks.end());
+    table_begin_.push_back(static_cast<std::int32_t>(block_table_.size()));
+  }
+
+  void step(std::int32_t begin, std::int32_t end, std::vector<float>* out) {
+    qkv_.clear(), positions_.clear(), start_pos_.clear(), block_table_.clear();
+    row_begin_ = {0}, table_begin_ = {0};
+    const std::int32_t one = other_pos_, many = other_pos_ + 1 + other_pos_ % 9;
+    if (run_.others) add_rows(1, one % 200, one % 200 + 1);
+    const std::size_t first = positions_.size();
+    add_rows(0, begin, end);
+    if (run_.others) add_rows(2, one % 200, one % 200 + (many - one));
+    other_pos_ = many;
+
+    const double frequencies[] = {1.0, 0.3, 0.1, 0.01};
+    std::vector<float> cos(positions_.size() * 4), sin(cos.size());
+    backend_->rope_table(positions_, frequencies, cos.data(), sin.data());
+    const AttentionBatch batch{row_begin_, start_pos_, block_table_, table_begin_};
+    AttentionParams params;
+    params.q_heads = case_.q_heads;
+    params.kv_heads = case_.kv_heads;
+    params.head_dim = params.v_head_dim = case_.head_dim;
+    params.scale = 0.2f;
+    params.window = case_.window;
+    params.layer = 1;
+    backend_->rope_and_store(qkv_.data(), cos.data(), sin.data(), 8, false, batch, params, *cache_);
+    std::vector<float> result(positions_.size() * static_cast<std::size_t>(out_width()));
+    backend_->attention(qkv_.data(), width(), batch, params, *cache_, result.data());
+    const auto from = result.begin() + static_cast<std::ptrdiff_t>(first) * out_width();
+    out->insert(out->end(), from, from + (end - begin) * out_width());
+  }
+
+  const Case case_;
+  const Run run_;
+  std::unique_ptr<CpuBackend> backend_;
+  std::unique_ptr<KvCache> cache_;
+  std::vector<std::int32_t> tables_[3];
+  std::int32_t other_pos_ = 0;
+  std::vector<float> qkv_;
+  std::vector<std::int32_t> positions_, row_begin_, start_pos_, block_table_, table_begin_;
+};
+
+void expect_invariant(const Case& c, std::initializer_list<Run> runs) {
+  std::vector<float> of_ref;
+  for (const KernelTable* table : available_kernels()) {
+    const auto expected = Player(*table, c, {}).play();
+    if (of_ref.empty()) of_ref = expected;
+    EXPECT_TRUE(same_bits(expected, of_ref)) << table->name << " differs from ref";
+    for (const Run& run : runs) {
+      EXPECT_TRUE(same_bits(Player(*table, c, run).play(), expected))
+          << table->name << ": threads " << run.threads << " block " << run.block_size << " chunk " << run.chunk
+          << " others " << run.others << " window " << c.window;
+    }
+  }
+}
+
+TEST(Attention, BitsDoNotDependOnChunksBlocksThreadsOrOthers) {
+  expect_invariant({}, {{1, 32, 1, false}, {1, 32, 7, true}, {1, 8, 64, true}, {2, 16, 7, true}, {3, 256, 64, true},
+                        {2, 32, 1, true}, {1, 24, 50, false}});
+}
+
+TEST(Attention, TheSameWithASlidingWindow) {
+  expect_invariant({6, 2, 24, 37, DType::kBF16, 200},
+                   {{1, 32, 1, false}, {2, 8, 7, true}, {3, 16, 64, true}, {2, 256, 1, true}});
+}
+
+TEST(Attention, TheSameInF32AndF16AndForOtherShapes) {
+  expect_invariant({3, 3, 16, 0, DType::kF32, 90}, {{2, 8, 7, true}, {1, 32, 1, false}});
+  expect_invariant({7, 1, 80, 0, DType::kF16, 90}, {{2, 8, 7, true}, {1, 40, 1, false}});
+  expect_invariant({70, 1, 8, 0, DType::kBF16, 20}, {{2, 8, 3, true}});  // more heads than one item takes
+}
+
+TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {
+  expect_invariant({2, 1, 16, 0, DType::kBF16, 2200}, {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
+  expect_invariant({2, 1, 16, 1100, DType::kBF16, 2200}, {{2, 32, 2199, false}, {3, 64, 700, true}});
+}
+
+TEST(KvCache, CopiedBlocksHoldTheFirstTokens) {
+  const auto backend = make_backend(*available_kernels().front(), 2);
+  KvGeometry geometry;
+  geometry.groups = {{KvGroupKind::kFullAttention, 2, 3, 16, 8, 0}};
+  geometry.block_size = 16;
+  const std::int32_t blocks = 4;
+  auto cache = backend->make_kv_cache(geometry, std::span(&blocks, 1));
+  auto& cpu = static_cast<CpuKvCache&>(*cache);
+  const std::int64_t bytes = geometry.block_bytes(0);
+  for (std::int64_t i = 0; i < bytes; ++i) cpu.groups[0].data()[i] = static_cast<std::byte>(1 + i % 251);
+  const BlockCopy copies[] = {{0, 0, 1, 16}, {0, 0, 2, 5}};
+  backend->copy_blocks(copies, *cache);
+  EXPECT_EQ(std::memcmp(cpu.groups[0].data(), cpu.groups[0].data() + bytes, static_cast<std::size_t>(bytes)), 0);
+  const auto* source = cpu.groups[0].as<std::uint16_t>();
+  const auto* target = source + bytes;  // block 2, in elements of two bytes
+  for (std::int64_t part = 0; part < 6; ++part) {
+    for (std::int64_t token = 0; token < 16; ++token) {
+      const std::int64_t base = part * 16 * 24, k = base + 3 * 16 + token, v = base + 16 * 16 + token * 8 + 7;
+      EXPECT_EQ(target[k], token < 5 ? source[k] : 0);
+      EXPECT_EQ(target[v], token < 5 ? source[v] : 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

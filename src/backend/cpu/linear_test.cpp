@@ -1,0 +1,160 @@
+// Matrix products: stacked matrices of mixed types against plain sums, and bits that do not depend on company.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cpu/testing.h"
+#include "tensor/dequantize.h"
+#include "tensor/half.h"
+
+namespace quire {
+namespace {
+
+using testing_support::make_backend;
+using testing_support::random_floats;
+using testing_support::same_bits;
+
+struct Matrix {
+  std::vector<std::byte> bytes;
+  TensorView view;
+};
+
+// Random codes with small scales.
+Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed) {
+  Matrix m;
+  m.bytes.resize(static_cast<std::size_t>(n * row_bytes(dtype, k)));
+  std::mt19937 generator(seed);
+  for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
+  const auto values = random_floats(n * k, seed, 0.1f);
+  const auto put_half = [&](std::int64_t at, float f) {
+    const std::uint16_t h = f32_to_f16(f);
+    std::memcpy(m.bytes.data() + at, &h, 2);
+  };
+  const std::int64_t block = dtype_info(dtype).block_bytes;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(m.bytes.size()) / block; ++i) {
+    const float value = values[static_cast<std::size_t>(i)];
+    switch (dtype) {
+      case DType::kF32: std::memcpy(m.bytes.data() + i * 4, &value, 4); break;
+      case DType::kF16: put_half(i * 2, value); break;
+      case DType::kBF16: {
+        const std::uint16_t h = f32_to_bf16(value);
+        std::memcpy(m.bytes.data() + i * 2, &h, 2);
+        break;
+      }
+      case DType::kQ8_0: put_half(i * block, value / 64); break;
+      case DType::kQ4_1: case DType::kQ5_1: case DType::kQ4_K: case DType::kQ5_K:
+        put_half(i * block, value / 100);
+        put_half(i * block + 2, value / 50);
+        break;
+      case DType::kQ6_K: put_half(i * block + block - 2, value / 1000); break;
+      default: put_half(i * block, value / 8); break;
+    }
+  }
+  m.view = {m.bytes.data(), dtype, Shape{n, k}};
+  return m;
+}
+
+// y = x W^T + bias in double.
+std::vector<double> exact(const std::vector<float>& x, std::int64_t rows, std::span<const TensorView> weights,
+                          const std::vector<float>& bias) {
+  std::vector<double> y;
+  const std::int64_t k = weights[0].columns();
+  std::vector<float> w(static_cast<std::size_t>(k));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::size_t output = 0;
+    for (const TensorView& view : weights) {
+      for (std::int64_t o = 0; o < view.rows(); ++o) {
+        dequantize_row(view.dtype, view.row(o), k, w.data());
+        double sum = bias[output++];
+        for (std::int64_t i = 0; i < k; ++i) {
+          sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(i)];
+        }
+        y.push_back(sum);
+      }
+    }
+  }
+  return y;
+}
+
+TEST(Linear, StackedMatricesOfMixedTypesUnderFloat32) {
+  constexpr std::int64_t kK = 512, kRows = 5;
+  const Matrix a = random_matrix(DType::kQ4_K, 70, kK, 1), b = random_matrix(DType::kF16, 16, kK, 2),
+               c = random_matrix(DType::kQ8_0, 33, kK, 3), d = random_matrix(DType::kQ6_K, 3, kK, 4);
+  const TensorView weights[] = {a.view, b.view, c.view, d.view};
+  const auto bias = random_floats(70 + 16 + 33 + 3, 5);
+  const auto bias_view = [&](std::int64_t at, std::int64_t n) {
+    return TensorView{reinterpret_cast<const std::byte*>(bias.data() + at), DType::kF32, Shape{n}};
+  };
+  const TensorView biases[] = {bias_view(0, 70), bias_view(70, 16), bias_view(86, 33), bias_view(119, 3)};
+  const auto x = random_floats(kRows * kK, 6);
+  const auto expected = exact(x, kRows, weights, bias);
+  for (const KernelTable* table : available_kernels()) {
+    const auto backend = make_backend(*table, 2, ComputeDType::kFloat32);
+    const auto linear = backend->pack_linear(weights, biases);
+    ASSERT_TRUE(linear.has_value()) << linear.error().message;
+    EXPECT_EQ((*linear)->outputs, 122);
+    std::vector<float> y(expected.size());
+    backend->linear(x.data(), kRows, **linear, y.data(), Epilogue::kStore, 0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      ASSERT_NEAR(y[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << table->name << " output " << i % 122;
+    }
+    // Added to what is there, into rows that are further apart.
+    std::vector<float> wide(static_cast<std::size_t>(kRows * 130), 1.0f);
+    backend->linear(x.data(), kRows, **linear, wide.data(), Epilogue::kAdd, 130);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t o = 0; o < 122; ++o) EXPECT_EQ(wide[r * 130 + o], 1.0f + y[r * 122 + o]);
+      for (std::size_t o = 122; o < 130; ++o) EXPECT_EQ(wide[r * 130 + o], 1.0f);
+    }
+  }
+}
+
+TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
+  constexpr std::int64_t kK = 256, kRows = 200, kN = 150;
+  const auto x = random_floats(kRows * kK, 7);
+  for (const KernelTable* table : available_kernels()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0, DType::kQ5_K}) {
+      for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
+        const Matrix m = random_matrix(dtype, kN, kK, 8), m2 = random_matrix(DType::kQ8_0, 40, kK, 9);
+        const TensorView weights[] = {m.view, m2.view};
+        std::vector<float> alone;
+        for (const int threads : {1, 2, 3}) {
+          const auto backend = make_backend(*table, threads, compute);
+          const auto linear = backend->pack_linear(weights, {});
+          ASSERT_TRUE(linear.has_value()) << linear.error().message;
+          std::vector<float> y(kRows * (kN + 40));
+          backend->linear(x.data(), kRows, **linear, y.data(), Epilogue::kStore, 0);
+          if (alone.empty()) {
+            alone.resize(y.size());
+            for (std::int64_t r = 0; r < kRows; r += 23) {
+              backend->linear(x.data() + r * kK, 1, **linear, alone.data() + r * (kN + 40), Epilogue::kStore, 0);
+            }
+          }
+          for (std::size_t r = 0; r < kRows; r += 23) {
+            const auto row = [&](const std::vector<float>& v) {
+              const auto begin = v.begin() + static_cast<std::ptrdiff_t>(r * (kN + 40));
+              return std::vector<float>(begin, begin + kN + 40);
+            };
+            ASSERT_TRUE(same_bits(row(y), row(alone)))
+                << table->name << " " << dtype_name(dtype) << " threads " << threads << " row " << r;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, RefusesWhatItCannotPack) {
+  const auto backend = make_backend(*available_kernels().front(), 1);
+  const std::vector<std::byte> bytes(256 * 256);
+  const TensorView bad_type{bytes.data(), DType::kQ2_K, Shape{2, 256}};
+  auto result = backend->pack_linear(std::span(&bad_type, 1), {});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("Q2_K"), std::string::npos);
+  const TensorView uneven[] = {{bytes.data(), DType::kF32, Shape{2, 32}}, {bytes.data(), DType::kF32, Shape{2, 64}}};
+  result = backend->pack_linear(uneven, {});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::kBadFile);
+}
+
+}  // namespace
+}  // namespace quire
