@@ -87,11 +87,15 @@ void GenerationCall::pump() {
 bool GenerationCall::take_from(std::size_t index, std::string* events) {
   auto delta = running_[index].channel->take();
   if (!delta) return true;
-  const bool failed = delta->error || delta->finish == FinishReason::kAbort || delta->finish == FinishReason::kError;
   running_[index].finished = delta->finish.has_value();
-  if (failed) {
-    write(std::move(*events));
-    fail(error_of(*delta));
+  if (delta->error || delta->finish == FinishReason::kAbort || delta->finish == FinishReason::kError) {
+    const Error error = error_of(*delta);
+    if (streaming_) {  // what came before the failure is still shown
+      delta->finish.reset();
+      answer_->on_delta(index, std::move(*delta), events);
+      write(std::move(*events));
+    }
+    fail(error);
     return false;
   }
   answer_->on_delta(index, std::move(*delta), events);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_to.hpp>
 
 #include "server/protocol/chat_messages.h"
 

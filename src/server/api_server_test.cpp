@@ -1,0 +1,289 @@
+// The protocol over a real socket, with a stand-in for the engine.
+#include "server/api_server.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_to.hpp>
+
+#include "server/fake_parts.h"
+#include "server/raw_client.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+json::value ask(FakeServer& server, std::string_view path, std::string_view body, int status = 200) {
+  RawClient client(server.server->port());
+  client.post(path, body);
+  const auto reply = client.read();
+  EXPECT_EQ(reply.status, status) << body << "\n" << reply.body;
+  return json::parse(reply.body);
+}
+
+// The data of a stream's events; checks the end.
+std::vector<json::value> ask_stream(FakeServer& server, std::string_view path, std::string_view body) {
+  RawClient client(server.server->port());
+  client.post(path, body);
+  const auto reply = client.read();
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(reply.headers.at("content-type").substr(0, 17), "text/event-stream");
+  std::vector<json::value> out;
+  std::size_t at = 0;
+  while (at < reply.body.size()) {
+    const auto end = reply.body.find("\n\n", at);
+    const auto data = reply.body.substr(at + 6, end - at - 6);
+    at = end + 2;
+    if (data == "[DONE]") {
+      EXPECT_EQ(at, reply.body.size());
+    } else {
+      out.push_back(json::parse(data));
+    }
+  }
+  return out;
+}
+
+const char* kChat = R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5)";
+
+TEST(ApiServer, CompletionShape) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions", R"({"model": "tiny", "prompt": "ab", "max_tokens": 5})");
+  EXPECT_EQ(body.at("object").as_string(), "text_completion");
+  EXPECT_EQ(body.at("model").as_string(), "tiny");
+  const auto& choice = body.at("choices").at(0);
+  EXPECT_EQ(choice.at("text").as_string(), "hello");
+  EXPECT_EQ(choice.at("finish_reason").as_string(), "length");
+  EXPECT_TRUE(choice.at("logprobs").is_null() && choice.at("stop_reason").is_null());
+  EXPECT_EQ(json::serialize(body.at("usage")), R"({"prompt_tokens":2,"completion_tokens":5,"total_tokens":7})");
+  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": "ab"})").at("choices").at(0).at("finish_reason").as_string(),
+            "stop");
+}
+
+TEST(ApiServer, SeveralPromptsKeepTheirOrder) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions", R"({"prompt": ["a", "bcd"], "max_tokens": 2, "echo": true})");
+  EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "ahe");
+  EXPECT_EQ(body.at("choices").at(1).at("text").as_string(), "bcdhe");
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 4);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 4);
+}
+
+TEST(ApiServer, EchoWithLogprobsCoversPromptAndAnswer) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 2, "echo": true, "logprobs": 2})");
+  const auto& lists = body.at("choices").at(0).at("logprobs");
+  EXPECT_EQ(json::serialize(lists.at("tokens")), R"(["a","b","c","h","e"])");
+  EXPECT_EQ(json::serialize(lists.at("text_offset")), "[0,1,2,3,4]");
+  EXPECT_TRUE(lists.at("token_logprobs").at(0).is_null());
+  EXPECT_EQ(lists.at("top_logprobs").at(1).as_object().size(), 2U);
+}
+
+TEST(ApiServer, EchoAloneRunsNothing) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 0, "echo": true})");
+  EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "abc");
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 0);
+  EXPECT_EQ(server.generator.last_request(), nullptr);
+  const auto scored = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 0, "echo": true, "logprobs": 0})");
+  EXPECT_EQ(scored.at("choices").at(0).at("text").as_string(), "abc");
+  EXPECT_EQ(scored.at("choices").at(0).at("logprobs").at("tokens").as_array().size(), 3U);
+  EXPECT_EQ(scored.at("usage").at("total_tokens").as_int64(), 3);
+}
+
+TEST(ApiServer, StreamEqualsPlain) {
+  FakeServer server;
+  const std::string base = R"({"prompt": "ab", "max_tokens": 7, "logprobs": 1, "echo": true)";
+  const auto plain = ask(server, "/v1/completions", base + "}");
+  const auto events = ask_stream(server, "/v1/completions", base + R"(, "stream": true, "stream_options": {"include_usage": true}})");
+  std::string text;
+  json::array tokens, offsets;
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+    EXPECT_EQ(events[i].at("id"), events[0].at("id"));
+    EXPECT_TRUE(events[i].at("usage").is_null());
+    const auto& choice = events[i].at("choices").at(0);
+    text += json::value_to<std::string>(choice.at("text"));
+    EXPECT_EQ(choice.at("finish_reason").is_null(), i + 2 < events.size());
+    for (const auto& token : choice.at("logprobs").at("tokens").as_array()) tokens.push_back(token);
+    for (const auto& offset : choice.at("logprobs").at("text_offset").as_array()) offsets.push_back(offset);
+  }
+  EXPECT_EQ(text, plain.at("choices").at(0).at("text").as_string());
+  EXPECT_EQ(tokens, plain.at("choices").at(0).at("logprobs").at("tokens").as_array());
+  EXPECT_EQ(offsets, plain.at("choices").at(0).at("logprobs").at("text_offset").as_array());
+  EXPECT_TRUE(events.back().at("choices").as_array().empty());
+  EXPECT_EQ(events.back().at("usage"), plain.at("usage"));
+}
+
+TEST(ApiServer, StreamsOfSeveralPromptsEndEachChoice) {
+  FakeServer server;
+  const auto events = ask_stream(server, "/v1/completions", R"({"prompt": ["a", "b", "c"], "max_tokens": 4, "stream": true})");
+  std::map<std::int64_t, std::string> texts;
+  std::map<std::int64_t, int> ends;
+  for (const auto& event : events) {
+    EXPECT_FALSE(event.as_object().contains("usage"));
+    const auto& choice = event.at("choices").at(0);
+    texts[choice.at("index").as_int64()] += json::value_to<std::string>(choice.at("text"));
+    if (!choice.at("finish_reason").is_null()) ++ends[choice.at("index").as_int64()];
+  }
+  EXPECT_EQ(texts, (std::map<std::int64_t, std::string>{{0, "hell"}, {1, "hell"}, {2, "hell"}}));
+  EXPECT_EQ(ends, (std::map<std::int64_t, int>{{0, 1}, {1, 1}, {2, 1}}));
+}
+
+TEST(ApiServer, ChatShapeAndStream) {
+  FakeServer server;
+  const auto plain = ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "logprobs": true, "top_logprobs": 2})");
+  EXPECT_EQ(plain.at("object").as_string(), "chat.completion");
+  const auto& choice = plain.at("choices").at(0);
+  EXPECT_EQ(choice.at("message").at("role").as_string(), "assistant");
+  EXPECT_EQ(choice.at("message").at("content").as_string(), "hello");
+  EXPECT_EQ(choice.at("logprobs").at("content").as_array().size(), 5U);
+  EXPECT_EQ(choice.at("logprobs").at("content").at(0).at("top_logprobs").as_array().size(), 2U);
+
+  const auto events = ask_stream(server, "/v1/chat/completions",
+                                 std::string(kChat) + R"(, "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
+  EXPECT_EQ(events[0].at("choices").at(0).at("delta").at("role").as_string(), "assistant");
+  EXPECT_EQ(events[0].at("choices").at(0).at("delta").at("content").as_string(), "");
+  std::string text;
+  std::int64_t seen = 0;
+  for (const auto& event : events) {
+    EXPECT_EQ(event.at("object").as_string(), "chat.completion.chunk");
+    EXPECT_GE(event.at("usage").at("completion_tokens").as_int64(), seen);
+    seen = event.at("usage").at("completion_tokens").as_int64();
+    if (event.at("choices").as_array().empty()) continue;
+    const auto& delta = event.at("choices").at(0).at("delta").as_object();
+    if (delta.contains("content")) text += json::value_to<std::string>(delta.at("content"));
+  }
+  EXPECT_EQ(text, "hello");
+  EXPECT_EQ(seen, 5);
+}
+
+TEST(ApiServer, ParametersReachTheEngine) {
+  FakeServer server;
+  ask(server, "/v1/completions",
+      R"({"prompt": "ab", "max_tokens": 3, "temperature": 0.5, "top_k": -1, "seed": 7, "stop": "zz", "stop_token_ids": [9],
+          "min_tokens": 2, "bad_words": ["x"], "allowed_token_ids": [104, 101], "cache_salt": "s", "ignore_eos": true})");
+  const auto request = server.generator.last_request();
+  EXPECT_EQ(request->sampling->temperature, 0.5);
+  EXPECT_EQ(request->sampling->top_k, 0);
+  EXPECT_EQ(request->sampling->seed, 7U);
+  EXPECT_EQ(request->sampling->end_token_ids, (std::vector<TokenId>{9}));
+  EXPECT_EQ(request->sampling->bad_words, (std::vector<std::vector<TokenId>>{{'x'}}));
+  EXPECT_EQ(request->stop.stop_strings, std::vector<std::string>{"zz"});
+  EXPECT_EQ(request->stop.max_tokens, 3);
+  EXPECT_TRUE(request->stop.ignore_eos);
+  EXPECT_NE(request->cache_salt, 0U);
+  // A chat without a limit may use what the context leaves.
+  ask(server, "/v1/chat/completions", R"({"messages": [{"role": "user", "content": "hi"}]})");
+  const auto chat = server.generator.last_request();
+  EXPECT_EQ(chat->stop.max_tokens, 256 - static_cast<int>(chat->prompt->size()));
+}
+
+TEST(ApiServer, ContextLength) {
+  FakeServer server;
+  const auto too_long = ask(server, "/v1/completions", fmt::format(R"({{"prompt": "{}"}})", std::string(300, 'x')), 400);
+  EXPECT_EQ(too_long.at("error").at("code").as_string(), "context_length_exceeded");
+  const auto message = json::value_to<std::string>(too_long.at("error").at("message"));
+  EXPECT_NE(message.find("256"), std::string::npos);
+  EXPECT_NE(message.find("300"), std::string::npos);
+  ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 254})", 400);
+  ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 253})");
+  const auto cut = ask(server, "/v1/completions",
+                       fmt::format(R"({{"prompt": "{}", "truncate_prompt_tokens": 5}})", std::string(300, 'x')));
+  EXPECT_EQ(cut.at("usage").at("prompt_tokens").as_int64(), 5);
+}
+
+TEST(ApiServer, ModelDependentChecks) {
+  FakeServer server;
+  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": [1, 999]})", 400).at("error").at("param").as_string(), "prompt");
+  ask(server, "/v1/completions", R"({"prompt": "x", "logit_bias": {"999": 1}})", 400);
+  ask(server, "/v1/completions", R"({"prompt": "x", "logprobs": 21})", 400);
+  ask(server, "/v1/completions", R"({"prompt": ""})", 400);
+  const auto unknown = ask(server, "/v1/completions", R"({"prompt": "x", "model": "other"})", 404);
+  EXPECT_EQ(unknown.at("error").at("type").as_string(), "NotFoundError");
+  EXPECT_EQ(unknown.at("error").at("code").as_int64(), 404);
+  ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "chat_template": "x"})", 400);
+}
+
+TEST(ApiServer, EngineRefusalsAndFailures) {
+  {
+    FakeServer server;
+    server.generator.refuse();
+    RawClient client(server.server->port());
+    client.post("/v1/completions", R"({"prompt": "x", "stream": true})");
+    const auto reply = client.read();
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_TRUE(reply.headers.count("retry-after"));
+  }
+  {
+    FakeServer server;
+    server.generator.fail_after(2);
+    ask(server, "/v1/completions", R"({"prompt": "x"})", 500);
+    const auto events = ask_stream(server, "/v1/completions", R"({"prompt": "x", "stream": true})");
+    EXPECT_EQ(events.back().at("error").at("message").as_string(), "the engine broke");
+  }
+}
+
+TEST(ApiServer, TokenizeAndDetokenize) {
+  FakeServer server;
+  const auto body = ask(server, "/tokenize", R"({"prompt": "ab", "return_token_strs": true})");
+  EXPECT_EQ(json::serialize(body), R"({"count":2,"max_model_len":256,"tokens":[97,98],"token_strs":["a","b"]})");
+  EXPECT_EQ(ask(server, "/tokenize", R"({"prompt": ""})").at("count").as_int64(), 0);
+  EXPECT_GT(ask(server, "/tokenize", R"({"messages": [{"role": "user", "content": "x"}]})").at("count").as_int64(), 3);
+  EXPECT_EQ(ask(server, "/detokenize", R"({"tokens": [97, 98]})").at("prompt").as_string(), "ab");
+  for (const char* bad : {"{}", R"({"prompt": 5})", R"({"prompt": ["a"]})", R"({"messages": "x"})"}) ask(server, "/tokenize", bad, 400);
+  for (const char* bad : {"[-1]", "[\"a\"]", "\"abc\"", "[1.5]", "[99999999999999999999]", "[999]"}) {
+    ask(server, "/detokenize", fmt::format(R"({{"tokens": {}}})", bad), 400);
+  }
+  ask(server, "/tokenize", R"({"prompt": "x", "model": "other"})", 404);
+}
+
+TEST(ApiServer, ModelsHealthVersionMetrics) {
+  FakeServer server;
+  const auto get = [&](std::string_view path) {
+    RawClient client(server.server->port());
+    client.get(path);
+    return client.read();
+  };
+  const auto card = json::parse(get("/v1/models").body).at("data").at(0);
+  EXPECT_EQ(card.at("id").as_string(), "tiny");
+  EXPECT_EQ(card.at("max_model_len").as_int64(), 256);
+  EXPECT_EQ(get("/v1/models/tiny").status, 200);
+  EXPECT_EQ(get("/v1/models/other").status, 404);
+  EXPECT_EQ(get("/v1/models?x=y").status, 200);
+  EXPECT_EQ(get("/health").status, 200);
+  EXPECT_EQ(get("/version").status, 200);
+  EXPECT_EQ(json::parse(get("/load").body).at("server_load").as_int64(), 0);
+  const auto metrics = get("/metrics");
+  EXPECT_EQ(metrics.headers.at("content-type").substr(0, 10), "text/plain");
+  for (const char* name : {"vllm:num_requests_running{", "vllm:request_success_total{", "vllm:iteration_tokens_total_bucket{",
+                           "# TYPE vllm:prompt_tokens_total counter", "http_requests_total{handler=\"/v1/models\""}) {
+    EXPECT_NE(metrics.body.find(name), std::string::npos) << name;
+  }
+  const auto wrong = get("/v1/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_NE(wrong.headers.at("allow").find("POST"), std::string::npos);
+  EXPECT_TRUE(json::parse(wrong.body).at("error").is_object());
+  EXPECT_EQ(get("/nope").status, 404);
+  server.generator.get_stuck();
+  EXPECT_EQ(get("/health").status, 503);
+}
+
+TEST(ApiServer, SeedsOfRequestsWithoutOneFollowTheServers) {
+  std::vector<std::uint64_t> seen;
+  for (int run = 0; run < 2; ++run) {
+    ServerOptions options;
+    options.seed = 42;
+    FakeServer server(options);
+    for (int i = 0; i < 2; ++i) {
+      ask(server, "/v1/completions", R"({"prompt": "x", "max_tokens": 1})");
+      seen.push_back(server.generator.last_request()->sampling->seed);
+    }
+  }
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_EQ(seen[0], seen[2]);
+  EXPECT_EQ(seen[1], seen[3]);
+}
+
+}  // namespace
+}  // namespace quire

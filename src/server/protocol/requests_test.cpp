@@ -1,0 +1,189 @@
+// Each row: a field's value and the word that the error must hold ("" when it must pass).
+#include <gtest/gtest.h>
+
+#include "server/protocol/chat_request.h"
+#include "server/protocol/completion_request.h"
+
+namespace quire {
+namespace {
+
+struct Case {
+  const char* field;
+  const char* value;
+  const char* error;  // "" : accepted
+};
+
+// Both endpoints.
+const Case kCommon[] = {
+    {"max_tokens", "-1", "max_tokens"},
+    {"max_tokens", "0", "max_tokens"},
+    {"max_tokens", "\"many\"", "an integer"},
+    {"max_tokens", "1.5", "1.5"},
+    {"max_tokens", "[1]", "an array"},
+    {"max_tokens", "null", ""},
+    {"max_tokens", "8.0", ""},
+    {"temperature", "-0.1", "-0.1"},
+    {"temperature", "2.5", "at most 2"},
+    {"temperature", "\"hot\"", "a number"},
+    {"temperature", "0", ""},
+    {"top_p", "0", "above 0"},
+    {"top_p", "1.5", "1.5"},
+    {"top_p", "1e-6", ""},
+    {"top_k", "-5", "top_k"},
+    {"top_k", "-1", ""},
+    {"top_k", "\"x\"", "top_k"},
+    {"min_p", "1.1", "min_p"},
+    {"n", "0", "at least 1"},
+    {"n", "\"two\"", "`n`"},
+    {"n", "1", ""},
+    {"n", "3", "not supported"},
+    {"presence_penalty", "2.5", "presence_penalty"},
+    {"frequency_penalty", "-2.5", "frequency_penalty"},
+    {"repetition_penalty", "0", "repetition_penalty"},
+    {"repetition_penalty", "100", ""},
+    {"seed", "\"abc\"", "seed"},
+    {"seed", "1180591620717411303424", "seed"},
+    {"seed", "-1", ""},
+    {"seed", "9223372036854775807", ""},
+    {"stop", "[1, 2]", "stop[0]"},
+    {"stop", "{\"a\": \"b\"}", "stop"},
+    {"stop", "[\"a\", \"b\", \"c\", \"d\", \"e\"]", "at most 4"},
+    {"stop", "\"\"", "empty"},
+    {"stop", "[]", ""},
+    {"stop", "[\"a\", \"b\", \"c\", \"d\"]", ""},
+    {"stream", "\"maybe\"", "true or false"},
+    {"stream", "1", "stream"},
+    {"stream_options", "{\"include_usage\": true}", "stream"},
+    {"logit_bias", "{\"abc\": 1}", "abc"},
+    {"logit_bias", "[1]", "logit_bias"},
+    {"logit_bias", "{\"5\": \"x\"}", "logit_bias.5"},
+    {"logit_bias", "{\"5\": 1e9}", ""},
+    {"min_tokens", "-1", "min_tokens"},
+    {"min_tokens", "100", "max_tokens"},
+    {"stop_token_ids", "[\"a\"]", "stop_token_ids[0]"},
+    {"allowed_token_ids", "[]", "allowed_token_ids"},
+    {"truncate_prompt_tokens", "-5", "truncate_prompt_tokens"},
+    {"truncate_prompt_tokens", "0", "truncate_prompt_tokens"},
+    {"priority", "0", ""},
+    {"priority", "3", "priority"},
+    {"cache_salt", "\"\"", "cache_salt"},
+    {"response_format", "{\"type\": \"text\"}", ""},
+    {"response_format", "{\"type\": \"json_object\"}", "response_format"},
+    {"response_format", "\"text\"", "response_format"},
+    {"structured_outputs", "{\"choice\": [\"a\"]}", "structured_outputs"},
+    {"structured_outputs", "null", ""},
+    {"guided_json", "{\"type\": \"string\"}", "guided_json"},
+    {"use_beam_search", "false", ""},
+    {"use_beam_search", "true", "use_beam_search"},
+    {"model", "5", "model"},
+    {"user", "\"u\"", ""},
+    {"not_a_field", "{\"x\": [1]}", ""},
+};
+
+template <class Parse>
+void check(const Parse& parse, const std::string& base, const Case& c) {
+  const std::string body = base + ", \"" + c.field + "\": " + c.value + "}";
+  SCOPED_TRACE(body);
+  const auto request = parse(body);
+  if (std::string_view(c.error).empty()) {
+    EXPECT_TRUE(request) << request.error().message;
+    return;
+  }
+  ASSERT_FALSE(request);
+  EXPECT_NE(request.error().message.find(c.error), std::string::npos) << request.error().message;
+  EXPECT_NE(request.error().message.find(c.field), std::string::npos) << request.error().message;
+  EXPECT_EQ(http_status(request.error().code), 400);
+  EXPECT_FALSE(request.error().param.empty());
+}
+
+std::string without(const std::string& base, const Case& c) {
+  return std::string_view(c.field) == "max_tokens" ? base : base + ", \"max_tokens\": 8";
+}
+
+TEST(CompletionRequest, Fields) {
+  for (const auto& c : kCommon) check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
+  const Case own[] = {{"logprobs", "-1", "logprobs"}, {"logprobs", "true", "logprobs"}, {"logprobs", "0", ""},
+                      {"best_of", "2", "best_of"},    {"best_of", "1", ""},             {"suffix", "\"END\"", "suffix"},
+                      {"suffix", "\"\"", ""},         {"echo", "\"x\"", "echo"}};
+  for (const auto& c : own) check(parse_completion_request, "{\"prompt\": \"x\"", c);
+}
+
+TEST(CompletionRequest, Prompts) {
+  for (const char* bad : {"null", "5", "{\"a\": 1}", "[[\"a\"]]", "[1, \"a\"]", "[\"a\", [1]]", "[-1]", "[[]]", "[]",
+                          "[1.5]", "[99999999999999]", "[null]"}) {
+    EXPECT_FALSE(parse_completion_request(fmt::format("{{\"prompt\": {}}}", bad))) << bad;
+  }
+  EXPECT_FALSE(parse_completion_request("{}"));
+  EXPECT_FALSE(parse_completion_request("[]"));
+  EXPECT_FALSE(parse_completion_request("null"));
+  EXPECT_EQ(parse_completion_request("{\"prompt\": [\"a\", \"b\"]}")->prompts.size(), 2U);
+  EXPECT_EQ(std::get<1>(parse_completion_request("{\"prompt\": [1, 2]}")->prompts.at(0)), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(parse_completion_request("{\"prompt\": [[1, 2], [3]]}")->prompts.size(), 2U);
+}
+
+TEST(CompletionRequest, RulesBetweenFields) {
+  EXPECT_TRUE(parse_completion_request(R"({"prompt": "x", "echo": true, "max_tokens": 0})"));
+  EXPECT_FALSE(parse_completion_request(R"({"prompt": "x", "stream": true, "prompt_logprobs": 1})"));
+  const auto biased = parse_completion_request(R"({"prompt": "x", "logit_bias": {"5": 1e9, "7": -500}})");
+  ASSERT_TRUE(biased);
+  EXPECT_EQ(biased->logit_bias, (std::vector<std::pair<TokenId, float>>{{5, 100.0F}, {7, -100.0F}}));
+  const auto stream = parse_completion_request(
+      R"({"prompt": "x", "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
+  ASSERT_TRUE(stream);
+  EXPECT_TRUE(stream->include_usage && stream->continuous_usage);
+}
+
+TEST(ChatRequest, Fields) {
+  const std::string base = R"({"messages": [{"role": "user", "content": "x"}])";
+  for (const auto& c : kCommon) check(parse_chat_request, without(base, c), c);
+  const Case own[] = {{"logprobs", "\"yes please\"", "logprobs"},
+                      {"top_logprobs", "2", "logprobs"},
+                      {"top_logprobs", "-3", "top_logprobs"},
+                      {"top_logprobs", "\"2x\"", "top_logprobs"},
+                      {"tools", "[]", ""},
+                      {"tools", "[{\"type\": \"function\"}]", "tools"},
+                      {"tool_choice", "\"none\"", ""},
+                      {"tool_choice", "\"auto\"", ""},
+                      {"tool_choice", "\"required\"", "tool_choice"},
+                      {"modalities", "[\"text\"]", ""},
+                      {"modalities", "[\"audio\"]", "modalities"},
+                      {"max_completion_tokens", "0", "max_completion_tokens"}};
+  for (const auto& c : own) check(parse_chat_request, base, c);
+}
+
+TEST(ChatRequest, Messages) {
+  for (const char* bad :
+       {"null", "[]", "\"hi\"", "[1]", "[{}]", R"([{"content": "x"}])", R"([{"role": "user", "content": 5}])",
+        R"([{"role": "user"}])", R"([{"role": "user", "content": [{"type": "no_such_part", "x": 1}]}])",
+        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])",
+        R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{"}}]}])"}) {
+    EXPECT_FALSE(parse_chat_request(fmt::format("{{\"messages\": {}}}", bad))) << bad;
+  }
+  EXPECT_FALSE(parse_chat_request("{}"));
+  const auto parts = parse_chat_request(
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
+  ASSERT_TRUE(parts);
+  EXPECT_EQ(parts->chat.messages_json, R"([{"role":"user","content":"a\nb"}])");
+  const auto calls = parse_chat_request(
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls":
+          [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+          {"role": "tool", "tool_call_id": "1", "content": "ok"}]})");
+  ASSERT_TRUE(calls) << calls.error().message;
+  EXPECT_NE(calls->chat.messages_json.find(R"("arguments":{"a":1})"), std::string::npos);
+}
+
+TEST(ChatRequest, NewerLimitWinsAndTemplateEndsExclude) {
+  const std::string base = R"({"messages": [{"role": "assistant", "content": "x"}], )";
+  EXPECT_EQ(parse_chat_request(base + R"("max_tokens": 9, "max_completion_tokens": 3})")->max_tokens, 3);
+  EXPECT_EQ(parse_chat_request(base + R"("max_completion_tokens": 3})")->max_tokens, 3);
+  EXPECT_FALSE(parse_chat_request(base + R"("max_tokens": 9}})"));
+  const auto both = parse_chat_request(base + R"("add_generation_prompt": true, "continue_final_message": true})");
+  ASSERT_FALSE(both);
+  EXPECT_EQ(both.error().param, "continue_final_message");
+  const auto open = parse_chat_request(base + R"("continue_final_message": true})");
+  ASSERT_TRUE(open);
+  EXPECT_FALSE(open->chat.generation_prompt());
+}
+
+}  // namespace
+}  // namespace quire
