@@ -3,7 +3,7 @@
 // A translation unit defines QUIRE_ISA (the name of its own namespace, e.g. `vnni`) before it includes
 // this header; everything here and in the tile headers then lives in quire::QUIRE_ISA, so that the linker
 // can never take a function compiled for a newer CPU in place of another. The implementation follows the
-// compiler's flags: AVX-512, else AVX2, else plain arrays; QUIRE_VEC_SCALAR forces the plain arrays, which
+// compiler's flags: AVX-512, else AVX2, NEON with dotprod, else plain arrays; QUIRE_VEC_SCALAR forces the plain arrays, which
 // are the emulation that every machine can test. No inline standard code is included here.
 //
 // All operations give equal bits on every implementation (IEEE single operations, fma fused, conversions
@@ -31,7 +31,7 @@
 #error "define QUIRE_ISA (the namespace of this instruction set) before including tiles/vec.h"
 #endif
 
-#if (defined(__AVX512F__) || defined(__AVX2__)) && !defined(QUIRE_VEC_SCALAR)
+#if (defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)) && !defined(QUIRE_VEC_SCALAR)
 #define QUIRE_INLINE inline __attribute__((always_inline))
 #else
 #define QUIRE_INLINE inline  // forced inlining of plain arrays would take minutes to compile
@@ -41,6 +41,8 @@
 #include "kernels/cpu/tiles/vec_avx512.h"
 #elif defined(__AVX2__) && !defined(QUIRE_VEC_SCALAR)
 #include "kernels/cpu/tiles/vec_avx2.h"
+#elif defined(__ARM_FEATURE_DOTPROD) && !defined(QUIRE_VEC_SCALAR)
+#include "kernels/cpu/tiles/vec_neon.h"
 #else
 #include "kernels/cpu/tiles/vec_scalar.h"
 #endif

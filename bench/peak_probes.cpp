@@ -1,0 +1,105 @@
+// Loops of independent instructions, long enough to fill the pipelines. x86 only; elsewhere only the bandwidth.
+#include "peak_probes.h"
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quire::bench {
+namespace {
+
+// Best of five runs of f, in seconds.
+template <class F>
+double best_seconds(F&& f) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    best = taken.count() < best ? taken.count() : best;
+  }
+  return best;
+}
+
+constexpr std::int64_t kRounds = 2'000'000;
+volatile float sink;
+
+#if defined(__x86_64__)
+// Sixteen chains of `op zmm, zmm30, zmm31`: more than latency x ports. Both sources are zero.
+#define QUIRE_CHAINS(op)                                                                        \
+  for (std::int64_t i = 0; i < kRounds; ++i)                                                    \
+    asm volatile(op " %%zmm31, %%zmm30, %%zmm0\n\t" op " %%zmm31, %%zmm30, %%zmm1\n\t"          \
+                 op " %%zmm31, %%zmm30, %%zmm2\n\t" op " %%zmm31, %%zmm30, %%zmm3\n\t"          \
+                 op " %%zmm31, %%zmm30, %%zmm4\n\t" op " %%zmm31, %%zmm30, %%zmm5\n\t"          \
+                 op " %%zmm31, %%zmm30, %%zmm6\n\t" op " %%zmm31, %%zmm30, %%zmm7\n\t"          \
+                 op " %%zmm31, %%zmm30, %%zmm8\n\t" op " %%zmm31, %%zmm30, %%zmm9\n\t"          \
+                 op " %%zmm31, %%zmm30, %%zmm10\n\t" op " %%zmm31, %%zmm30, %%zmm11\n\t"        \
+                 op " %%zmm31, %%zmm30, %%zmm12\n\t" op " %%zmm31, %%zmm30, %%zmm13\n\t"        \
+                 op " %%zmm31, %%zmm30, %%zmm14\n\t" op " %%zmm31, %%zmm30, %%zmm15" ::           \
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",  \
+                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
+__attribute__((target("avx512f"))) void clear_registers() {
+  asm volatile("vpxord %%zmm30, %%zmm30, %%zmm30\n\tvpxord %%zmm31, %%zmm31, %%zmm31\n\tvzeroall" ::);
+}
+void run_fma() {
+  clear_registers();
+  QUIRE_CHAINS("vfmadd231ps");
+}
+void run_vpdpbusd() {
+  clear_registers();
+  QUIRE_CHAINS("vpdpbusd");
+}
+void run_vdpbf16ps() {
+  clear_registers();
+  QUIRE_CHAINS("vdpbf16ps");
+}
+// Four accumulators of 16 x 16, K = 64. The table of kernels has asked for the tile registers before.
+void run_amx() {
+  struct alignas(64) {
+    std::uint8_t palette = 1, start = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  asm volatile("ldtilecfg %0" ::"m"(config));
+  for (std::int64_t i = 0; i < kRounds / 8; ++i)
+    asm volatile(
+        "tdpbssd %%tmm5, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm6, %%tmm1\n\t"
+        "tdpbssd %%tmm5, %%tmm6, %%tmm2\n\ttdpbssd %%tmm7, %%tmm4, %%tmm3" ::);
+  asm volatile("tilerelease" ::);
+}
+#endif
+
+double read_bandwidth() {
+  std::vector<std::uint64_t> data(32'000'000, 1);  // 256 MB
+  const double seconds = best_seconds([&] {
+    // One word of each cache line in four sums: the loads wait for memory, not for each other.
+    std::uint64_t sums[4] = {};
+    for (std::size_t i = 0; i + 32 <= data.size(); i += 32)
+      for (std::size_t j = 0; j < 4; ++j) sums[j] += data[i + 8 * j];
+    sink = static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]);
+  });
+  return static_cast<double>(data.size()) * 8 / seconds / 1e9;
+}
+
+}  // namespace
+
+Peaks measure_peaks() {
+  Peaks peaks;
+#if defined(__x86_64__)
+  const auto rate = [](double macs, double seconds) { return macs / seconds / 1e9; };
+  const double rounds = static_cast<double>(kRounds);
+  if (__builtin_cpu_supports("avx512f")) peaks.fma = rate(rounds * 16 * 16, best_seconds(run_fma));
+  if (__builtin_cpu_supports("avx512vnni")) peaks.vpdpbusd = rate(rounds * 16 * 64, best_seconds(run_vpdpbusd));
+  if (__builtin_cpu_supports("avx512bf16")) peaks.vdpbf16ps = rate(rounds * 16 * 32, best_seconds(run_vdpbf16ps));
+  if (__builtin_cpu_supports("amx-int8")) peaks.amx_int8 = rate(rounds / 8 * 4 * 16 * 16 * 64, best_seconds(run_amx));
+#endif
+  peaks.read_gb_per_s = read_bandwidth();
+  return peaks;
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,27 @@
+// Integer matrix products with AMX tiles for eight rows and more.
+#define QUIRE_ISA amx
+#include "kernels/cpu/amx/int_amx.h"
+#include "kernels/cpu/isa_tables.h"
+
+namespace quire {
+namespace {
+
+template <PackedKind kind>
+void fill(MatmulKernels* table) {
+  table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kInt8)] = amx::amx_matmul<kind>;
+}
+
+}  // namespace
+
+void fill_matmul_amx(MatmulKernels* table) {
+  fill<PackedKind::kQ8>(table);
+  fill<PackedKind::kQ4Sym>(table);
+  fill<PackedKind::kQ4Min>(table);
+  fill<PackedKind::kQ5Sym>(table);
+  fill<PackedKind::kQ5Min>(table);
+  fill<PackedKind::kQ4K>(table);
+  fill<PackedKind::kQ5K>(table);
+  fill<PackedKind::kQ6K>(table);
+}
+
+}  // namespace quire
