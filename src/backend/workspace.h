@@ -1,5 +1,6 @@
-// Step scratch memory: a bump allocator over memory reserved once. reset() at the start of each step; nothing
-// is allocated from the system in a step. Owned by the ModelRunner, used on the engine thread only.
+// Step scratch memory: a bump allocator over memory reserved once. reset() at the start of each
+// step; nothing is allocated from the system in a step. Owned by the ModelRunner, used on the
+// engine thread only.
 #pragma once
 
 #include <cstddef>

@@ -35,8 +35,10 @@ std::optional<std::uint64_t> parse_u64(std::string_view text) {
 }
 
 // Folders of the group and its parents inside the mount, innermost first.
-std::vector<std::string> group_folders(const std::string& root, const CgroupMount& mount, std::string path) {
-  // In a container without a cgroup namespace the path is the host's, and the mount shows only our part of it.
+std::vector<std::string> group_folders(const std::string& root, const CgroupMount& mount,
+                                       std::string path) {
+  // In a container without a cgroup namespace the path is the host's, and the mount shows only our
+  // part of it.
   if (mount.root != "/" && path.starts_with(mount.root)) path = path.substr(mount.root.size());
   if (path.find("/..") != std::string::npos) path.clear();
   std::vector<std::string> folders;
@@ -53,14 +55,17 @@ void lower(std::optional<std::uint64_t>& limit, std::uint64_t value) {
 }
 
 void add_quota(double quota, CgroupLimits* limits) {
-  if (quota > 0) limits->cpu_quota = limits->cpu_quota > 0 ? std::min(limits->cpu_quota, quota) : quota;
+  if (quota > 0)
+    limits->cpu_quota = limits->cpu_quota > 0 ? std::min(limits->cpu_quota, quota) : quota;
 }
 
 void add_memory(const std::string& folder, bool v2, CgroupLimits* limits) {
-  const auto limit = parse_memory_limit(read_text_file(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes")));
+  const auto limit =
+      parse_memory_limit(read_text_file(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes")));
   if (!limit) return;
   lower(limits->memory_limit, *limit);
-  const auto usage = parse_u64(read_text_file(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes")));
+  const auto usage =
+      parse_u64(read_text_file(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes")));
   if (!usage) return;
   // File pages (a mapped model among them) are given up under pressure, so they are not in the way.
   const std::string stat = read_text_file(folder + "/memory.stat");
@@ -80,19 +85,22 @@ std::string read_text_file(const std::string& path) {
   return text.str();
 }
 
-std::optional<std::string> parse_cgroup_path(std::string_view proc_cgroup, std::string_view controller) {
+std::optional<std::string> parse_cgroup_path(std::string_view proc_cgroup,
+                                             std::string_view controller) {
   for (std::string_view line : split(proc_cgroup, '\n')) {  // "4:memory:/a/b", "0::/a/b"
     const std::size_t first = line.find(':');
     if (first == std::string_view::npos) continue;
     const std::size_t second = line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const std::string_view names = line.substr(first + 1, second - first - 1);
-    if (controller.empty() ? names.empty() : has_item(names, controller)) return std::string(line.substr(second + 1));
+    if (controller.empty() ? names.empty() : has_item(names, controller))
+      return std::string(line.substr(second + 1));
   }
   return std::nullopt;
 }
 
-std::optional<CgroupMount> parse_cgroup_mount(std::string_view mountinfo, std::string_view controller) {
+std::optional<CgroupMount> parse_cgroup_mount(std::string_view mountinfo,
+                                              std::string_view controller) {
   for (std::string_view line : split(mountinfo, '\n')) {
     // "36 35 0:31 ROOT POINT rw,... [optional fields] - TYPE SOURCE rw,CONTROLLERS"
     const std::size_t dash = line.find(" - ");
@@ -126,8 +134,10 @@ std::optional<std::uint64_t> parse_stat_line(std::string_view text, std::string_
   for (std::string_view line : split(text, '\n')) {
     if (!line.starts_with(key)) continue;
     std::string_view rest = line.substr(key.size());
-    if (rest.starts_with(':')) rest.remove_prefix(1);
-    else if (!rest.starts_with(' ')) continue;
+    if (rest.starts_with(':'))
+      rest.remove_prefix(1);
+    else if (!rest.starts_with(' '))
+      continue;
     const auto value = parse_u64(rest);
     if (!value) return std::nullopt;
     return rest.ends_with("kB") ? *value * 1024 : *value;

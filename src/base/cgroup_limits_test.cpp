@@ -38,7 +38,8 @@ TEST(CgroupLimits, ParsesNumbers) {
   EXPECT_EQ(parse_memory_limit("1048576\n"), 1048576u);
   EXPECT_EQ(parse_memory_limit("max\n"), std::nullopt);
   EXPECT_EQ(parse_memory_limit("9223372036854771712\n"), std::nullopt);
-  EXPECT_EQ(parse_stat_line("MemTotal:  100 kB\nMemAvailable:   7 kB\n", "MemAvailable"), 7 * 1024u);
+  EXPECT_EQ(parse_stat_line("MemTotal:  100 kB\nMemAvailable:   7 kB\n", "MemAvailable"),
+            7 * 1024u);
   EXPECT_EQ(parse_stat_line("active_file 5\ninactive_file 9\n", "inactive_file"), 9u);
   EXPECT_EQ(parse_stat_line("inactive_file_x 9\n", "inactive_file"), std::nullopt);
 }
@@ -46,8 +47,9 @@ TEST(CgroupLimits, ParsesNumbers) {
 class CgroupTree : public testing::Test {
  protected:
   CgroupTree() {
-    root_ = std::filesystem::path(testing::TempDir()) /
-            ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    root_ =
+        std::filesystem::path(testing::TempDir()) /
+        ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(root_);
   }
   ~CgroupTree() override { std::filesystem::remove_all(root_); }
@@ -83,7 +85,8 @@ TEST_F(CgroupTree, ReadsVersion1InsideAContainer) {
   write("/cg/cpu/cpu.cfs_period_us", "100000\n");
   write("/cg/memory/memory.limit_in_bytes", "2000\n");
   write("/cg/memory/memory.usage_in_bytes", "700\n");
-  write("/cg/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 100\n");
+  write("/cg/memory/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 100\n");
   const CgroupLimits limits = read_cgroup_limits(root_.string());
   EXPECT_DOUBLE_EQ(limits.cpu_quota, 0.5);
   EXPECT_EQ(limits.memory_limit, 2000u);

@@ -45,8 +45,8 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::strin
   std::vector<int> first;
   std::set<std::string> seen;
   for (int cpu : cpus) {
-    const std::string siblings =
-        read_text_file(sys_cpu_folder + "/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+    const std::string siblings = read_text_file(sys_cpu_folder + "/cpu" + std::to_string(cpu) +
+                                                "/topology/thread_siblings_list");
     if (siblings.empty() || seen.insert(siblings).second) first.push_back(cpu);
   }
   return first;
@@ -74,7 +74,8 @@ MemoryLimits read_memory_limits() {
   memory.free_bytes = parse_stat_line(meminfo, "MemAvailable").value_or(memory.total_bytes);
   const CgroupLimits limits = read_cgroup_limits("");
   if (limits.memory_limit) memory.total_bytes = std::min(memory.total_bytes, *limits.memory_limit);
-  if (limits.memory_headroom) memory.free_bytes = std::min(memory.free_bytes, *limits.memory_headroom);
+  if (limits.memory_headroom)
+    memory.free_bytes = std::min(memory.free_bytes, *limits.memory_headroom);
   memory.free_bytes = std::min(memory.free_bytes, memory.total_bytes);
   return memory;
 }

@@ -1,4 +1,5 @@
-// What this process may use of the machine: CPUs (affinity and cgroup quota) and memory (cgroup-aware).
+// What this process may use of the machine: CPUs (affinity and cgroup quota) and memory
+// (cgroup-aware).
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,13 @@
 namespace quire {
 
 struct CpuTopology {
-  std::vector<int> cpus;     // logical CPUs of the affinity mask, ascending
-  double quota = 0;          // CPUs' worth of time that the cgroup allows; 0: no limit
-  std::vector<int> core_cpus;  // the first CPU of each physical core among `cpus`: where kernel threads are pinned
-  int physical_cores = 0;    // distinct cores among `cpus`; hyperthreads of a core count once
-  int usable_threads = 1;    // min(physical cores, floor of the quota), at least 1
-  std::string model_name;    // e.g. "Intel(R) Xeon(R) Processor"
+  std::vector<int> cpus;       // logical CPUs of the affinity mask, ascending
+  double quota = 0;            // CPUs' worth of time that the cgroup allows; 0: no limit
+  std::vector<int> core_cpus;  // the first CPU of each physical core among `cpus`: where kernel
+                               // threads are pinned
+  int physical_cores = 0;      // distinct cores among `cpus`; hyperthreads of a core count once
+  int usable_threads = 1;      // min(physical cores, floor of the quota), at least 1
+  std::string model_name;      // e.g. "Intel(R) Xeon(R) Processor"
 };
 CpuTopology read_cpu_topology();
 // Of CPUs that share a core, the first; sys_cpu_folder holds cpuN/topology/thread_siblings_list.
@@ -21,7 +23,7 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::strin
 
 struct MemoryLimits {
   std::uint64_t total_bytes = 0;  // min(machine's memory, cgroup v1/v2 limit)
-  std::uint64_t free_bytes = 0;   // what this process may still take (MemAvailable, cgroup headroom)
+  std::uint64_t free_bytes = 0;  // what this process may still take (MemAvailable, cgroup headroom)
 };
 MemoryLimits read_memory_limits();
 

@@ -29,7 +29,8 @@ TEST(CpuTopology, HyperthreadsOfACoreCountOnce) {
   }
   EXPECT_EQ(one_cpu_per_core({0, 1, 2, 3}, root.string()), (std::vector<int>{0, 1}));
   EXPECT_EQ(one_cpu_per_core({2, 3}, root.string()), (std::vector<int>{2, 3}));
-  EXPECT_EQ(one_cpu_per_core({0, 8, 9}, root.string()), (std::vector<int>{0, 8, 9})) << "unknown: a core each";
+  EXPECT_EQ(one_cpu_per_core({0, 8, 9}, root.string()), (std::vector<int>{0, 8, 9}))
+      << "unknown: a core each";
   std::filesystem::remove_all(root);
 }
 

@@ -40,7 +40,8 @@ void block(const BlockQ5_1& b, float* out) {
   const float d = f16_to_f32(b.d), m = f16_to_f32(b.m);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(five_bits(b.qs, b.qh, i)) + m;
 }
-// K-quants: sub-block j of 32 elements; 32 bytes hold sub-block 2c (low nibbles) and 2c+1 (high nibbles).
+// K-quants: sub-block j of 32 elements; 32 bytes hold sub-block 2c (low nibbles) and 2c+1 (high
+// nibbles).
 void block(const BlockQ4_K& b, float* out) {
   const float d = f16_to_f32(b.d), dmin = f16_to_f32(b.dmin);
   for (int j = 0; j < 8; ++j) {
@@ -66,8 +67,8 @@ void block(const BlockQ5_K& b, float* out) {
     }
   }
 }
-// Two halves of 128; in each, element 32 r + i has its low nibble in ql[32 (r % 2) + i] (high half of the byte
-// for r >= 2) and bits 4-5 in qh[i] >> 2r. One scale per 16.
+// Two halves of 128; in each, element 32 r + i has its low nibble in ql[32 (r % 2) + i] (high half
+// of the byte for r >= 2) and bits 4-5 in qh[i] >> 2r. One scale per 16.
 void block(const BlockQ6_K& b, float* out) {
   const float d = f16_to_f32(b.d);
   for (int half = 0; half < 2; ++half) {
@@ -104,8 +105,16 @@ void halves(const std::byte* row, std::int64_t columns, float* out, Convert conv
 
 bool is_dequantizable(DType dtype) {
   switch (dtype) {
-    case DType::kF32: case DType::kF16: case DType::kBF16: case DType::kQ8_0: case DType::kQ4_0:
-    case DType::kQ4_1: case DType::kQ5_0: case DType::kQ5_1: case DType::kQ4_K: case DType::kQ5_K:
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kQ8_0:
+    case DType::kQ4_0:
+    case DType::kQ4_1:
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
     case DType::kQ6_K:
       return true;
     default:
@@ -115,18 +124,31 @@ bool is_dequantizable(DType dtype) {
 
 void dequantize_row(DType dtype, const std::byte* row, std::int64_t columns, float* out) {
   switch (dtype) {
-    case DType::kF32: std::memcpy(out, row, static_cast<std::size_t>(columns) * sizeof(float)); return;
-    case DType::kF16: return halves(row, columns, out, f16_to_f32);
-    case DType::kBF16: return halves(row, columns, out, bf16_to_f32);
-    case DType::kQ8_0: return blocks<BlockQ8_0>(row, columns, 32, out);
-    case DType::kQ4_0: return blocks<BlockQ4_0>(row, columns, 32, out);
-    case DType::kQ4_1: return blocks<BlockQ4_1>(row, columns, 32, out);
-    case DType::kQ5_0: return blocks<BlockQ5_0>(row, columns, 32, out);
-    case DType::kQ5_1: return blocks<BlockQ5_1>(row, columns, 32, out);
-    case DType::kQ4_K: return blocks<BlockQ4_K>(row, columns, 256, out);
-    case DType::kQ5_K: return blocks<BlockQ5_K>(row, columns, 256, out);
-    case DType::kQ6_K: return blocks<BlockQ6_K>(row, columns, 256, out);
-    default: QUIRE_CHECK(false, "no dequantizer for {}", dtype_name(dtype));
+    case DType::kF32:
+      std::memcpy(out, row, static_cast<std::size_t>(columns) * sizeof(float));
+      return;
+    case DType::kF16:
+      return halves(row, columns, out, f16_to_f32);
+    case DType::kBF16:
+      return halves(row, columns, out, bf16_to_f32);
+    case DType::kQ8_0:
+      return blocks<BlockQ8_0>(row, columns, 32, out);
+    case DType::kQ4_0:
+      return blocks<BlockQ4_0>(row, columns, 32, out);
+    case DType::kQ4_1:
+      return blocks<BlockQ4_1>(row, columns, 32, out);
+    case DType::kQ5_0:
+      return blocks<BlockQ5_0>(row, columns, 32, out);
+    case DType::kQ5_1:
+      return blocks<BlockQ5_1>(row, columns, 32, out);
+    case DType::kQ4_K:
+      return blocks<BlockQ4_K>(row, columns, 256, out);
+    case DType::kQ5_K:
+      return blocks<BlockQ5_K>(row, columns, 256, out);
+    case DType::kQ6_K:
+      return blocks<BlockQ6_K>(row, columns, 256, out);
+    default:
+      QUIRE_CHECK(false, "no dequantizer for {}", dtype_name(dtype));
   }
 }
 

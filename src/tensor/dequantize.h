@@ -1,4 +1,5 @@
-// The float32 value of stored weights, element by element: the definition that every faster path is held to.
+// The float32 value of stored weights, element by element: the definition that every faster path is
+// held to.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@ namespace quire {
 // True for F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K.
 bool is_dequantizable(DType dtype);
 
-// One row of `columns` elements (a whole number of blocks) at `row`, of any alignment.  out: [columns]
-// Products are rounded before they are added (no FMA): d*q + m; K-quants (d*sc)*q - (dmin*m).
+// One row of `columns` elements (a whole number of blocks) at `row`, of any alignment.  out:
+// [columns] Products are rounded before they are added (no FMA): d*q + m; K-quants (d*sc)*q -
+// (dmin*m).
 void dequantize_row(DType dtype, const std::byte* row, std::int64_t columns, float* out);
 
 }  // namespace quire

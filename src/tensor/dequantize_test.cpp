@@ -63,20 +63,20 @@ TEST(Dequantize, FiveBitBlocks) {
 
 TEST(Dequantize, KQuants) {
   BlockQ4_K q4{kHalf, kThree, {}, {}};
-  q4.scales[0] = 2;          // scale of sub-block 0
-  q4.scales[4] = 1;          // minimum of sub-block 0
-  q4.scales[1] = 0x40 | 5;   // scale of 1 is 5; bits 4-5 of scale 5
-  q4.scales[9] = 0x23;       // scale of 5: 3 | 1 << 4 = 19, minimum of 5: 2
-  q4.qs[0] = 0x07;           // element 0: 7
-  q4.qs[64] = 0x90;          // sub-block 5 starts in the high nibbles of byte 64: 9
+  q4.scales[0] = 2;         // scale of sub-block 0
+  q4.scales[4] = 1;         // minimum of sub-block 0
+  q4.scales[1] = 0x40 | 5;  // scale of 1 is 5; bits 4-5 of scale 5
+  q4.scales[9] = 0x23;      // scale of 5: 3 | 1 << 4 = 19, minimum of 5: 2
+  q4.qs[0] = 0x07;          // element 0: 7
+  q4.qs[64] = 0x90;         // sub-block 5 starts in the high nibbles of byte 64: 9
   auto v = values(DType::kQ4_K, q4);
   EXPECT_EQ(v[0], 0.5f * 2 * 7 - 3);
   EXPECT_EQ(v[1], -3.0f);
   EXPECT_EQ(v[160], 0.5f * 19 * 9 - 3.0f * 2);
   BlockQ5_K q5{kHalf, kThree, {}, {}, {}};
   q5.scales[1] = 5;
-  q5.qs[3] = 0x40;           // element 35: 4
-  q5.qh[3] = 0x02;           // its bit 4
+  q5.qs[3] = 0x40;  // element 35: 4
+  q5.qh[3] = 0x02;  // its bit 4
   v = values(DType::kQ5_K, q5);
   EXPECT_EQ(v[35], 0.5f * 5 * 20);
   EXPECT_EQ(v[34], 0.0f);

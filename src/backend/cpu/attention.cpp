@@ -1,7 +1,8 @@
-// Attention of the CPU backend. A work item is a block of rows of one sequence with the query heads of one KV head.
-// An item goes over its KV spans in ascending order, merging each into its state. When there are too few items for
-// the threads (a long sequence decoding), every span is an item of its own, and a second phase merges their states in
-// the same ascending order: the same additions, so the same bits.
+// Attention of the CPU backend. A work item is a block of rows of one sequence with the query heads
+// of one KV head. An item goes over its KV spans in ascending order, merging each into its state.
+// When there are too few items for the threads (a long sequence decoding), every span is an item of
+// its own, and a second phase merges their states in the same ascending order: the same additions,
+// so the same bits.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
@@ -34,7 +35,9 @@ struct CpuBackend::AttentionCall {
   float* out;
   // Query heads of one KV head are taken kMaxQueryVectors at a time.
   std::int64_t heads_per_kv() const { return params.q_heads / params.kv_heads; }
-  std::int64_t chunk_heads() const { return std::min<std::int64_t>(heads_per_kv(), kMaxQueryVectors); }
+  std::int64_t chunk_heads() const {
+    return std::min<std::int64_t>(heads_per_kv(), kMaxQueryVectors);
+  }
   std::int64_t chunks() const { return (heads_per_kv() + chunk_heads() - 1) / chunk_heads(); }
   std::int64_t rows_per_block() const { return kMaxQueryVectors / chunk_heads(); }
   std::int64_t units() const { return params.kv_heads * chunks(); }  // work items of one row block
@@ -54,7 +57,8 @@ void CpuBackend::reserve_attention(const CpuKvCache& cache) {
     const KvGroup& group = cache.geometry.groups[g];
     const std::int64_t one_state = state_floats(kMaxQueryVectors, group.v_head_dim);
     // Kernel scratch, the running state, and the state of one span.
-    scratch = std::max(scratch, attention_scratch_floats(group.head_dim, group.v_head_dim) + 2 * one_state);
+    scratch = std::max(scratch,
+                       attention_scratch_floats(group.head_dim, group.v_head_dim) + 2 * one_state);
     state = std::max(state, one_state);
     const std::int64_t positions = std::int64_t{cache.num_blocks[g]} * cache.geometry.block_size;
     spans = std::max(spans, positions / kKvSpan + 2);
@@ -77,11 +81,14 @@ void CpuBackend::plan_attention(const AttentionCall& call) {
       RowBlock block;
       block.sequence = static_cast<std::int32_t>(s);
       block.first_row = row;
-      block.rows = static_cast<std::int32_t>(std::min<std::int64_t>(call.rows_per_block(), end - row));
+      block.rows =
+          static_cast<std::int32_t>(std::min<std::int64_t>(call.rows_per_block(), end - row));
       const std::int64_t pos = call.batch.start_pos[s] + (row - call.batch.row_begin[s]);
-      const std::int64_t first_key = call.params.window > 0 ? std::max<std::int64_t>(0, pos - call.params.window + 1) : 0;
+      const std::int64_t first_key =
+          call.params.window > 0 ? std::max<std::int64_t>(0, pos - call.params.window + 1) : 0;
       block.first_span = static_cast<std::int32_t>(first_key / kKvSpan);
-      block.num_spans = static_cast<std::int32_t>((pos + block.rows - 1) / kKvSpan) - block.first_span + 1;
+      block.num_spans =
+          static_cast<std::int32_t>((pos + block.rows - 1) / kKvSpan) - block.first_span + 1;
       block.first_slot = spans * call.units();
       spans += block.num_spans;
       row_blocks_.push_back(block);
@@ -91,12 +98,13 @@ void CpuBackend::plan_attention(const AttentionCall& call) {
   }
 }
 
-AttentionItem CpuBackend::make_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
-                                    float* scratch) const {
+AttentionItem CpuBackend::make_item(const AttentionCall& call, const RowBlock& block,
+                                    std::int64_t unit, float* scratch) const {
   const auto group = static_cast<std::size_t>(call.params.group);
   const auto s = static_cast<std::size_t>(block.sequence);
   AttentionItem item;
-  item.kv.base = call.cache.groups[group].data() + call.cache.part_offset(group, call.params.layer, call.kv_head(unit));
+  item.kv.base = call.cache.groups[group].data() +
+                 call.cache.part_offset(group, call.params.layer, call.kv_head(unit));
   item.kv.block_stride = call.cache.geometry.block_bytes(group);
   item.kv.blocks = call.batch.block_table.data() + call.batch.table_begin[s];
   item.kv.block_size = call.cache.geometry.block_size;
@@ -126,9 +134,11 @@ void start_state(const SoftmaxState& state, std::int64_t vectors, std::int64_t v
 
 void CpuBackend::finish_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
                              const SoftmaxState& state) const {
-  const std::int64_t v_head_dim = call.params.v_head_dim, out_stride = std::int64_t{call.params.q_heads} * v_head_dim;
-  kernels_.vec.attention_finish(state, block.rows * call.heads(unit), call.heads(unit), v_head_dim, out_stride,
-                                call.out + block.first_row * out_stride + call.first_head(unit) * v_head_dim);
+  const std::int64_t v_head_dim = call.params.v_head_dim,
+                     out_stride = std::int64_t{call.params.q_heads} * v_head_dim;
+  kernels_.vec.attention_finish(
+      state, block.rows * call.heads(unit), call.heads(unit), v_head_dim, out_stride,
+      call.out + block.first_row * out_stride + call.first_head(unit) * v_head_dim);
 }
 
 // Item = (row block, unit): all spans, then the result.
@@ -139,7 +149,8 @@ void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, floa
   const std::int64_t vectors = std::int64_t{work.rows} * work.heads;
   float* const states = scratch + attention_scratch_floats(call.params.head_dim, v_head_dim);
   const SoftmaxState state = state_at(states, kMaxQueryVectors);
-  const SoftmaxState next = state_at(states + state_floats(kMaxQueryVectors, v_head_dim), kMaxQueryVectors);
+  const SoftmaxState next =
+      state_at(states + state_floats(kMaxQueryVectors, v_head_dim), kMaxQueryVectors);
   start_state(state, vectors, v_head_dim);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     work.span = block.first_span + i;
@@ -157,7 +168,8 @@ void CpuBackend::attend_span(const AttentionCall& call, std::int64_t item, float
   AttentionItem work = make_item(call, block, unit, scratch);
   work.span = block.first_span + (span - block.first_slot / call.units());
   const std::int64_t slot_floats = state_floats(call.vectors_per_slot(), call.params.v_head_dim);
-  kernels_.vec.attention_span(work, state_at(partials_.as<float>() + item * slot_floats, call.vectors_per_slot()));
+  kernels_.vec.attention_span(
+      work, state_at(partials_.as<float>() + item * slot_floats, call.vectors_per_slot()));
 }
 
 // Item = (row block, unit), after all of its spans.
@@ -169,26 +181,32 @@ void CpuBackend::merge_spans(const AttentionCall& call, std::int64_t item, float
   const SoftmaxState state = state_at(scratch, kMaxQueryVectors);
   start_state(state, vectors, v_head_dim);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
-    float* const slot = partials_.as<float>() + (block.first_slot + i * call.units() + unit) * slot_floats;
-    kernels_.vec.attention_merge(state_at(slot, call.vectors_per_slot()), vectors, v_head_dim, state);
+    float* const slot =
+        partials_.as<float>() + (block.first_slot + i * call.units() + unit) * slot_floats;
+    kernels_.vec.attention_merge(state_at(slot, call.vectors_per_slot()), vectors, v_head_dim,
+                                 state);
   }
   finish_item(call, block, unit, state);
 }
 
 void CpuBackend::attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
                            const AttentionParams& params, const KvCache& kv_cache, float* out) {
-  const AttentionCall call{q, q_stride, batch, params, static_cast<const CpuKvCache&>(kv_cache), out};
+  const AttentionCall call{q,  q_stride, batch, params, static_cast<const CpuKvCache&>(kv_cache),
+                           out};
   plan_attention(call);
   if (row_blocks_.empty()) return;
   const std::int64_t items = static_cast<std::int64_t>(row_blocks_.size()) * call.units();
   const std::int64_t span_items = span_ends_.back() * call.units();
   const std::int64_t slot_floats = state_floats(call.vectors_per_slot(), params.v_head_dim);
-  const auto scratch_of = [&](int thread) { return attention_scratch_.as<float>() + attention_scratch_floats_ * thread; };
+  const auto scratch_of = [&](int thread) {
+    return attention_scratch_.as<float>() + attention_scratch_floats_ * thread;
+  };
 
   std::int64_t keys = 0;  // work: (row, key) pairs, roughly
   for (const RowBlock& block : row_blocks_) {
     const auto s = static_cast<std::size_t>(block.sequence);
-    const std::int64_t reach = batch.start_pos[s] + (block.first_row - batch.row_begin[s]) + block.rows;
+    const std::int64_t reach =
+        batch.start_pos[s] + (block.first_row - batch.row_begin[s]) + block.rows;
     keys += block.rows * (params.window > 0 ? std::min<std::int64_t>(reach, params.window) : reach);
   }
   if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelWork) {
@@ -200,11 +218,15 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
                                 static_cast<std::int64_t>(partials_.size());
   next_item_.store(0, std::memory_order_relaxed);
   next_merge_.store(0, std::memory_order_relaxed);
-  const auto take = [](std::atomic<std::int64_t>& next) { return next.fetch_add(1, std::memory_order_relaxed); };
+  const auto take = [](std::atomic<std::int64_t>& next) {
+    return next.fetch_add(1, std::memory_order_relaxed);
+  };
   pool_.run([&](int thread) {
-    // Last first: later rows of a prompt see more keys, so the big items go out before the small ones.
+    // Last first: later rows of a prompt see more keys, so the big items go out before the small
+    // ones.
     if (!spread_spans) {
-      for (std::int64_t i; (i = take(next_item_)) < items;) attend_whole(call, items - 1 - i, scratch_of(thread));
+      for (std::int64_t i; (i = take(next_item_)) < items;)
+        attend_whole(call, items - 1 - i, scratch_of(thread));
       return;
     }
     for (std::int64_t i; (i = take(next_item_)) < span_items;) {

@@ -1,5 +1,5 @@
-// A row's attention is the same to the bit, however its sequence is cut into steps, whoever shares the step, whatever
-// the block size and the number of threads.
+// A row's attention is the same to the bit, however its sequence is cut into steps, whoever shares
+// the step, whatever the block size and the number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ class Player {
   Player(const KernelTable& table, const Case& c, const Run& run) : case_(c), run_(run) {
     backend_ = make_backend(table, run.threads);
     KvGeometry geometry;
-    geometry.groups = {{KvGroupKind::kFullAttention, 2, c.kv_heads, c.head_dim, c.head_dim, c.window}};
+    geometry.groups = {
+        {KvGroupKind::kFullAttention, 2, c.kv_heads, c.head_dim, c.head_dim, c.window}};
     geometry.block_size = run.block_size;
     geometry.dtype = c.dtype;
     const std::int32_t per_sequence = (c.length + 300) / run.block_size + 1;
@@ -54,7 +55,9 @@ class Player {
   }
 
  private:
-  std::int64_t width() const { return std::int64_t{case_.q_heads + 2 * case_.kv_heads} * case_.head_dim; }
+  std::int64_t width() const {
+    return std::int64_t{case_.q_heads + 2 * case_.kv_heads} * case_.head_dim;
+  }
   std::int64_t out_width() const { return std::int64_t{case_.q_heads} * case_.head_dim; }
 
   void add_rows(int sequence, std::int32_t begin, std::int32_t end) {
@@ -116,15 +119,20 @@ void expect_invariant(const Case& c, std::initializer_list<Run> runs) {
     EXPECT_TRUE(same_bits(expected, of_ref)) << table->name << " differs from ref";
     for (const Run& run : runs) {
       EXPECT_TRUE(same_bits(Player(*table, c, run).play(), expected))
-          << table->name << ": threads " << run.threads << " block " << run.block_size << " chunk " << run.chunk
-          << " others " << run.others << " window " << c.window;
+          << table->name << ": threads " << run.threads << " block " << run.block_size << " chunk "
+          << run.chunk << " others " << run.others << " window " << c.window;
     }
   }
 }
 
 TEST(Attention, BitsDoNotDependOnChunksBlocksThreadsOrOthers) {
-  expect_invariant({}, {{1, 32, 1, false}, {1, 32, 7, true}, {1, 8, 64, true}, {2, 16, 7, true}, {3, 256, 64, true},
-                        {2, 32, 1, true}, {1, 24, 50, false}});
+  expect_invariant({}, {{1, 32, 1, false},
+                        {1, 32, 7, true},
+                        {1, 8, 64, true},
+                        {2, 16, 7, true},
+                        {3, 256, 64, true},
+                        {2, 32, 1, true},
+                        {1, 24, 50, false}});
 }
 
 TEST(Attention, TheSameWithASlidingWindow) {
@@ -135,12 +143,15 @@ TEST(Attention, TheSameWithASlidingWindow) {
 TEST(Attention, TheSameInF32AndF16AndForOtherShapes) {
   expect_invariant({3, 3, 16, 0, DType::kF32, 90}, {{2, 8, 7, true}, {1, 32, 1, false}});
   expect_invariant({7, 1, 80, 0, DType::kF16, 90}, {{2, 8, 7, true}, {1, 40, 1, false}});
-  expect_invariant({70, 1, 8, 0, DType::kBF16, 20}, {{2, 8, 3, true}});  // more heads than one item takes
+  expect_invariant({70, 1, 8, 0, DType::kBF16, 20},
+                   {{2, 8, 3, true}});  // more heads than one item takes
 }
 
 TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {
-  expect_invariant({2, 1, 16, 0, DType::kBF16, 2200}, {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
-  expect_invariant({2, 1, 16, 1100, DType::kBF16, 2200}, {{2, 32, 2199, false}, {3, 64, 700, true}});
+  expect_invariant({2, 1, 16, 0, DType::kBF16, 2200},
+                   {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
+  expect_invariant({2, 1, 16, 1100, DType::kBF16, 2200},
+                   {{2, 32, 2199, false}, {3, 64, 700, true}});
 }
 
 TEST(KvCache, CopiedBlocksHoldTheFirstTokens) {
@@ -152,15 +163,19 @@ TEST(KvCache, CopiedBlocksHoldTheFirstTokens) {
   auto cache = backend->make_kv_cache(geometry, std::span(&blocks, 1));
   auto& cpu = static_cast<CpuKvCache&>(*cache);
   const std::int64_t bytes = geometry.block_bytes(0);
-  for (std::int64_t i = 0; i < bytes; ++i) cpu.groups[0].data()[i] = static_cast<std::byte>(1 + i % 251);
+  for (std::int64_t i = 0; i < bytes; ++i)
+    cpu.groups[0].data()[i] = static_cast<std::byte>(1 + i % 251);
   const BlockCopy copies[] = {{0, 0, 1, 16}, {0, 0, 2, 5}};
   backend->copy_blocks(copies, *cache);
-  EXPECT_EQ(std::memcmp(cpu.groups[0].data(), cpu.groups[0].data() + bytes, static_cast<std::size_t>(bytes)), 0);
+  EXPECT_EQ(std::memcmp(cpu.groups[0].data(), cpu.groups[0].data() + bytes,
+                        static_cast<std::size_t>(bytes)),
+            0);
   const auto* source = cpu.groups[0].as<std::uint16_t>();
   const auto* target = source + bytes;  // block 2, in elements of two bytes
   for (std::int64_t part = 0; part < 6; ++part) {
     for (std::int64_t token = 0; token < 16; ++token) {
-      const std::int64_t base = part * 16 * 24, k = base + 3 * 16 + token, v = base + 16 * 16 + token * 8 + 7;
+      const std::int64_t base = part * 16 * 24, k = base + 3 * 16 + token,
+                         v = base + 16 * 16 + token * 8 + 7;
       EXPECT_EQ(target[k], token < 5 ? source[k] : 0);
       EXPECT_EQ(target[v], token < 5 ? source[v] : 0);
     }

@@ -3,11 +3,13 @@
 
 namespace quire {
 
-CpuBackend::CpuBackend(const KernelTable& kernels, ComputeDType dtype, const ThreadPool::Options& threads)
+CpuBackend::CpuBackend(const KernelTable& kernels, ComputeDType dtype,
+                       const ThreadPool::Options& threads)
     : kernels_(kernels), dtype_(dtype), pool_(threads) {}
 
 std::string CpuBackend::description() const {
-  return fmt::format("cpu ({}, {} thread{})", kernels_.name, pool_.size(), pool_.size() == 1 ? "" : "s");
+  return fmt::format("cpu ({}, {} thread{})", kernels_.name, pool_.size(),
+                     pool_.size() == 1 ? "" : "s");
 }
 
 }  // namespace quire

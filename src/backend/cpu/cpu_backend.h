@@ -1,7 +1,8 @@
-// The Backend on CPUs: partitions each operation over the kernel threads and calls the kernels of one table.
-// Owns the threads and all scratch memory. Engine thread only (load time included).
+// The Backend on CPUs: partitions each operation over the kernel threads and calls the kernels of
+// one table. Owns the threads and all scratch memory. Engine thread only (load time included).
 //
-// Which thread computes what never shows in a result: a kernel call's bits depend on its own rows only.
+// Which thread computes what never shows in a result: a kernel call's bits depend on its own rows
+// only.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@
 
 namespace quire {
 
-// Stacked matrices, one segment each: a segment has its own packed kind (files mix kinds inside a layer).
+// Stacked matrices, one segment each: a segment has its own packed kind (files mix kinds inside a
+// layer).
 class PackedLinear final : public Linear {
  public:
   struct Segment {
@@ -28,19 +30,22 @@ class PackedLinear final : public Linear {
     Buffer weights;
   };
   std::vector<Segment> segments;
-  std::int64_t panels = 0;                             // of all segments
-  std::array<std::int64_t, kNumActForms> padded_k{};   // widest padded K among the segments of a form; 0: unused
-  Buffer bias;                                         // f32 [outputs], or empty
+  std::int64_t panels = 0;  // of all segments
+  std::array<std::int64_t, kNumActForms>
+      padded_k{};  // widest padded K among the segments of a form; 0: unused
+  Buffer bias;     // f32 [outputs], or empty
 };
 
-// Blocks of a group lie one after the other; in a block [layer][kv head] parts, each laid out as KvHead says.
+// Blocks of a group lie one after the other; in a block [layer][kv head] parts, each laid out as
+// KvHead says.
 class CpuKvCache final : public KvCache {
  public:
   std::vector<Buffer> groups;
 
   std::int64_t head_bytes(std::size_t group) const {
     const KvGroup& g = geometry.groups[group];
-    return std::int64_t{g.head_dim + g.v_head_dim} * geometry.block_size * dtype_info(geometry.dtype).block_bytes;
+    return std::int64_t{g.head_dim + g.v_head_dim} * geometry.block_size *
+           dtype_info(geometry.dtype).block_bytes;
   }
   // Offset of one layer's and head's part inside a block.
   std::int64_t part_offset(std::size_t group, std::int64_t layer, std::int64_t head) const {
@@ -62,22 +67,24 @@ class CpuBackend final : public Backend {
   void reserve(std::int64_t max_rows, std::int64_t max_inputs) override;
 
   void embed(const TensorView& table, std::span<const std::int32_t> ids, float* y) override;
-  void rms_norm(const float* x, const float* w, float eps, std::int64_t rows, std::int64_t n, float* y) override;
+  void rms_norm(const float* x, const float* w, float eps, std::int64_t rows, std::int64_t n,
+                float* y) override;
   void linear(const float* x, std::int64_t rows, const Linear& weights, float* y, Epilogue epilogue,
               std::int64_t y_stride) override;
   void silu_mul(const float* gate_up, std::int64_t rows, std::int64_t n, float* y) override;
-  void rope_table(std::span<const std::int32_t> positions, std::span<const double> inv_freq, float* cos,
-                  float* sin) override;
-  void rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim, bool interleaved,
-                      const AttentionBatch& batch, const AttentionParams& params, KvCache& cache) override;
-  void attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch, const AttentionParams& params,
-                 const KvCache& cache, float* out) override;
+  void rope_table(std::span<const std::int32_t> positions, std::span<const double> inv_freq,
+                  float* cos, float* sin) override;
+  void rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
+                      bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
+                      KvCache& cache) override;
+  void attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
+                 const AttentionParams& params, const KvCache& cache, float* out) override;
   void copy_blocks(std::span<const BlockCopy> copies, KvCache& cache) override;
   void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& fn) override;
 
  private:
-  // Calls fn(begin, end) for parts of [0, rows), one per thread; on the caller alone when the work, counted in
-  // elements touched, is not worth waking others.
+  // Calls fn(begin, end) for parts of [0, rows), one per thread; on the caller alone when the work,
+  // counted in elements touched, is not worth waking others.
   template <class Fn>
   void for_rows(std::int64_t rows, std::int64_t elements_per_row, Fn&& fn) {
     if (rows * elements_per_row < kMinParallelElements || pool_.size() == 1 || rows == 1) {
@@ -94,21 +101,22 @@ class CpuBackend final : public Backend {
   // linear.cpp
   void reserve_activations(std::int64_t max_inputs);
   // Activations as the kernels want them, for rows [begin, end).
-  void prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights, std::int64_t begin,
-                    std::int64_t end);
+  void prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights,
+                    std::int64_t begin, std::int64_t end);
   struct LinearCall;
   void run_panels(const LinearCall& call, Range units);
 
   // attention.cpp
   struct AttentionCall;
-  struct RowBlock {       // rows of one sequence that are one work item for each KV head
+  struct RowBlock {  // rows of one sequence that are one work item for each KV head
     std::int32_t sequence, first_row, rows;
     std::int32_t first_span, num_spans;
     std::int64_t first_slot;  // of its partial states, when spans go to different threads
   };
   void reserve_attention(const CpuKvCache& cache);
   void plan_attention(const AttentionCall& call);
-  AttentionItem make_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit, float* scratch) const;
+  AttentionItem make_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
+                          float* scratch) const;
   void attend_whole(const AttentionCall& call, std::int64_t item, float* scratch);
   void attend_span(const AttentionCall& call, std::int64_t item, float* scratch);
   void finish_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
@@ -123,11 +131,11 @@ class CpuBackend final : public Backend {
   std::int64_t max_rows_ = 0, max_padded_ = 0;
   Buffer act_f32_, act_bf16_, act_q_, act_scale_, act_sum_, act_isum_;
 
-  std::vector<RowBlock> row_blocks_;    // of the attention call in progress; capacity from reserve()
-  std::vector<std::int64_t> span_ends_; // cumulated spans of row_blocks_
-  Buffer attention_scratch_;            // per thread
+  std::vector<RowBlock> row_blocks_;  // of the attention call in progress; capacity from reserve()
+  std::vector<std::int64_t> span_ends_;  // cumulated spans of row_blocks_
+  Buffer attention_scratch_;             // per thread
   std::int64_t attention_scratch_floats_ = 0;
-  Buffer partials_;                     // states of spans, f32
+  Buffer partials_;  // states of spans, f32
   alignas(64) std::atomic<std::int64_t> next_item_{0};
   alignas(64) std::atomic<std::int64_t> next_merge_{0};
 };

@@ -17,9 +17,11 @@ void CpuBackend::embed(const TensorView& table, std::span<const std::int32_t> id
   });
 }
 
-void CpuBackend::rms_norm(const float* x, const float* w, float eps, std::int64_t rows, std::int64_t n, float* y) {
+void CpuBackend::rms_norm(const float* x, const float* w, float eps, std::int64_t rows,
+                          std::int64_t n, float* y) {
   for_rows(rows, n, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) kernels_.vec.rms_norm(x + r * n, w, eps, n, y + r * n);
+    for (std::int64_t r = begin; r < end; ++r)
+      kernels_.vec.rms_norm(x + r * n, w, eps, n, y + r * n);
   });
 }
 
@@ -32,8 +34,8 @@ void CpuBackend::silu_mul(const float* gate_up, std::int64_t rows, std::int64_t 
   });
 }
 
-void CpuBackend::rope_table(std::span<const std::int32_t> positions, std::span<const double> inv_freq, float* cos,
-                            float* sin) {
+void CpuBackend::rope_table(std::span<const std::int32_t> positions,
+                            std::span<const double> inv_freq, float* cos, float* sin) {
   const auto half = static_cast<std::int64_t>(inv_freq.size());
   constexpr std::int64_t kElementsPerAngle = 32;  // a cosine and a sine cost about as much
   for_rows(static_cast<std::int64_t>(positions.size()), kElementsPerAngle * half,

@@ -16,7 +16,8 @@ using testing_support::same_bits;
 TEST(Elementwise, EmbedCopiesRowsOfTheTable) {
   const auto backend = make_backend(*available_kernels().back(), 2);
   const auto table = random_floats(10 * 4096, 1);
-  const TensorView view{reinterpret_cast<const std::byte*>(table.data()), DType::kF32, Shape{10, 4096}};
+  const TensorView view{reinterpret_cast<const std::byte*>(table.data()), DType::kF32,
+                        Shape{10, 4096}};
   const std::int32_t ids[] = {3, 9, 0, 3, 1, 2, 4, 5};
   std::vector<float> y(8 * 4096);
   backend->embed(view, ids, y.data());

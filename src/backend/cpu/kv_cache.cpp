@@ -8,10 +8,11 @@ namespace quire {
 
 std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
                                                    std::span<const std::int32_t> num_blocks) {
-  QUIRE_CHECK(num_blocks.size() == geometry.groups.size(), "{} block counts for {} KV groups", num_blocks.size(),
-              geometry.groups.size());
-  QUIRE_CHECK(geometry.block_size % 8 == 0 && geometry.block_size >= 8 && geometry.block_size <= 256,
-              "a block of {} tokens; it must be a multiple of 8 in 8..256", geometry.block_size);
+  QUIRE_CHECK(num_blocks.size() == geometry.groups.size(), "{} block counts for {} KV groups",
+              num_blocks.size(), geometry.groups.size());
+  QUIRE_CHECK(
+      geometry.block_size % 8 == 0 && geometry.block_size >= 8 && geometry.block_size <= 256,
+      "a block of {} tokens; it must be a multiple of 8 in 8..256", geometry.block_size);
   auto cache = std::make_unique<CpuKvCache>();
   cache->geometry = geometry;
   cache->num_blocks.assign(num_blocks.begin(), num_blocks.end());
@@ -22,8 +23,9 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   return cache;
 }
 
-void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
-                                bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
+void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin,
+                                std::int32_t rotary_dim, bool interleaved,
+                                const AttentionBatch& batch, const AttentionParams& params,
                                 KvCache& kv_cache) {
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const auto group = static_cast<std::size_t>(params.group);
@@ -35,7 +37,8 @@ void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin, 
   const std::int64_t stride = v_begin + std::int64_t{params.kv_heads} * params.v_head_dim;
 
   // Rows [row, row + rows) of one sequence, from position pos on, all inside block `id`.
-  const auto store_run = [&](std::int64_t row, std::int32_t rows, std::int64_t pos, std::int32_t id) {
+  const auto store_run = [&](std::int64_t row, std::int32_t rows, std::int64_t pos,
+                             std::int32_t id) {
     KvStore store;
     store.stride = stride;
     store.rows = rows;
@@ -56,7 +59,8 @@ void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin, 
   for_rows(rows, stride, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; rotary_dim > 0 && r < end; ++r) {
       for (std::int64_t h = 0; h < rotated_heads; ++h) {
-        kernels_.vec.rope(qkv + r * stride + h * head_dim, cos + r * half, sin + r * half, rotary_dim, interleaved);
+        kernels_.vec.rope(qkv + r * stride + h * head_dim, cos + r * half, sin + r * half,
+                          rotary_dim, interleaved);
       }
     }
     for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {

@@ -1,5 +1,5 @@
-// Matrix products of the CPU backend: packing at load, then per step activations in the kernel's form and the
-// panels of all segments spread over the threads.
+// Matrix products of the CPU backend: packing at load, then per step activations in the kernel's
+// form and the panels of all segments spread over the threads.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
@@ -8,12 +8,14 @@
 namespace quire {
 namespace {
 
-// Rows of one kernel call: the activations of a block stay in the second-level cache while panels pass by.
+// Rows of one kernel call: the activations of a block stay in the second-level cache while panels
+// pass by.
 constexpr std::int64_t kMaxRowBlock = 192;
 constexpr std::int64_t kMinRowBlock = 48;
 // Multiply-adds below which waking the other threads costs more than it brings.
 constexpr std::int64_t kMinParallelWork = 1 << 16;
-// Activation elements that the caller converts by itself before it wakes the others: cheaper than a barrier.
+// Activation elements that the caller converts by itself before it wakes the others: cheaper than a
+// barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;
 
 std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
@@ -21,31 +23,37 @@ std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
 // Enough units that every thread gets nearly the same number of them.
 std::int64_t row_block_for(std::int64_t rows, std::int64_t panels, int threads) {
   std::int64_t block = kMaxRowBlock;
-  while (block > kMinRowBlock && (rows + block - 1) / block * panels < 16 * std::int64_t{threads}) block /= 2;
+  while (block > kMinRowBlock && (rows + block - 1) / block * panels < 16 * std::int64_t{threads})
+    block /= 2;
   return block;
 }
 
 Status check_stack(std::span<const TensorView> weights, std::span<const TensorView> biases) {
-  if (weights.empty()) return make_error(ErrorCode::kInternal, "a linear layer needs at least one matrix");
+  if (weights.empty())
+    return make_error(ErrorCode::kInternal, "a linear layer needs at least one matrix");
   if (!biases.empty() && biases.size() != weights.size()) {
-    return make_error(ErrorCode::kInternal, "{} matrices with {} biases", weights.size(), biases.size());
+    return make_error(ErrorCode::kInternal, "{} matrices with {} biases", weights.size(),
+                      biases.size());
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const TensorView& w = weights[i];
     if (w.shape.rank() != 2 || w.columns() != weights[0].columns()) {
-      return make_error(ErrorCode::kBadFile, "a weight of shape {} cannot be stacked on one of shape {}",
+      return make_error(ErrorCode::kBadFile,
+                        "a weight of shape {} cannot be stacked on one of shape {}",
                         w.shape.to_string(), weights[0].shape.to_string());
     }
     if (!is_dequantizable(w.dtype)) {
-      return make_error(ErrorCode::kUnsupported,
-                        "weights of type {} are not supported; convert the model to one of F32, F16, BF16, Q8_0, "
-                        "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K",
-                        dtype_name(w.dtype));
+      return make_error(
+          ErrorCode::kUnsupported,
+          "weights of type {} are not supported; convert the model to one of F32, F16, BF16, Q8_0, "
+          "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K",
+          dtype_name(w.dtype));
     }
     if (biases.empty() || biases[i].empty()) continue;
     if (biases[i].shape.elements() != w.shape[0] || !is_dequantizable(biases[i].dtype)) {
-      return make_error(ErrorCode::kBadFile, "a bias of shape {} and type {} does not fit a weight of shape {}",
-                        biases[i].shape.to_string(), dtype_name(biases[i].dtype), w.shape.to_string());
+      return make_error(
+          ErrorCode::kBadFile, "a bias of shape {} and type {} does not fit a weight of shape {}",
+          biases[i].shape.to_string(), dtype_name(biases[i].dtype), w.shape.to_string());
     }
   }
   return {};
@@ -71,22 +79,27 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
     packed->packed_bytes += segment.shape.bytes();
     std::int64_t& padded = packed->padded_k[index_of(segment.form)];
     padded = std::max(padded, segment.shape.padded_k());
-    QUIRE_CHECK(kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)] != nullptr,
-                "kernels {} lack a product for weights packed as {}", kernels_.name,
-                packed_kind_info(segment.shape.kind).name);
+    QUIRE_CHECK(
+        kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)] !=
+            nullptr,
+        "kernels {} lack a product for weights packed as {}", kernels_.name,
+        packed_kind_info(segment.shape.kind).name);
     pool_.run([&](int thread) {
       const Range panels = split_range(segment.shape.panels(), thread, pool_.size());
-      pack_panels(segment.shape, w.dtype, w.data, w.row_bytes(), panels.begin, panels.end, segment.weights.data());
+      pack_panels(segment.shape, w.dtype, w.data, w.row_bytes(), panels.begin, panels.end,
+                  segment.weights.data());
     });
   }
-  const bool any_bias = std::any_of(biases.begin(), biases.end(), [](const TensorView& b) { return !b.empty(); });
+  const bool any_bias =
+      std::any_of(biases.begin(), biases.end(), [](const TensorView& b) { return !b.empty(); });
   if (any_bias) {
     packed->bias = Buffer(static_cast<std::size_t>(packed->outputs) * sizeof(float));
     packed->packed_bytes += static_cast<std::int64_t>(packed->bias.size());
     for (std::size_t i = 0; i < biases.size(); ++i) {
       if (biases[i].empty()) continue;
       const PackedLinear::Segment& segment = packed->segments[i];
-      dequantize_row(biases[i].dtype, biases[i].data, segment.shape.n, packed->bias.as<float>() + segment.first_output);
+      dequantize_row(biases[i].dtype, biases[i].data, segment.shape.n,
+                     packed->bias.as<float>() + segment.first_output);
     }
   }
   return packed;
@@ -101,7 +114,8 @@ void CpuBackend::reserve(std::int64_t max_rows, std::int64_t max_inputs) {
 
 void CpuBackend::reserve_activations(std::int64_t max_inputs) {
   constexpr std::int64_t kLargestUnitK = 256;
-  max_padded_ = std::max(max_padded_, (max_inputs + kLargestUnitK - 1) / kLargestUnitK * kLargestUnitK);
+  max_padded_ =
+      std::max(max_padded_, (max_inputs + kLargestUnitK - 1) / kLargestUnitK * kLargestUnitK);
   const auto elements = static_cast<std::size_t>(max_rows_ * max_padded_);
   if (elements <= act_q_.size()) return;
   const auto groups = elements / kActGroup;
@@ -114,14 +128,15 @@ void CpuBackend::reserve_activations(std::int64_t max_inputs) {
   act_isum_ = Buffer(2 * groups * sizeof(std::int32_t));
 }
 
-void CpuBackend::prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights, std::int64_t begin,
-                              std::int64_t end) {
+void CpuBackend::prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights,
+                              std::int64_t begin, std::int64_t end) {
   const MatmulKernels& mm = kernels_.mm;
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kInt8)]) {
     const std::int64_t groups = k / kActGroup;
     for (std::int64_t r = begin; r < end; ++r) {
-      mm.quantize_row(x + r * inputs, inputs, k, act_q_.as<std::int8_t>() + r * k, act_scale_.as<float>() + r * groups,
-                      act_sum_.as<float>() + r * groups, act_isum_.as<std::int32_t>() + r * 2 * groups);
+      mm.quantize_row(x + r * inputs, inputs, k, act_q_.as<std::int8_t>() + r * k,
+                      act_scale_.as<float>() + r * groups, act_sum_.as<float>() + r * groups,
+                      act_isum_.as<std::int32_t>() + r * 2 * groups);
     }
   }
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kBF16)]) {
@@ -173,30 +188,43 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
           args.a_isum = act_isum_.as<std::int32_t>() + row * 2 * groups;
           args.scale_stride = groups;
           break;
-        case ActForm::kBF16: args.a = act_bf16_.as<std::uint16_t>() + row * k; break;
-        case ActForm::kF32: args.a = (k > call.weights.inputs ? act_f32_.as<float>() : call.x) + row * k; break;
+        case ActForm::kBF16:
+          args.a = act_bf16_.as<std::uint16_t>() + row * k;
+          break;
+        case ActForm::kF32:
+          args.a = (k > call.weights.inputs ? act_f32_.as<float>() : call.x) + row * k;
+          break;
       }
       args.m = std::min(call.row_block, call.rows - row);
       args.panel_begin = begin;
       args.panel_end = end;
-      args.bias = call.weights.bias.size() > 0 ? call.weights.bias.as<float>() + segment.first_output : nullptr;
+      args.bias = call.weights.bias.size() > 0
+                      ? call.weights.bias.as<float>() + segment.first_output
+                      : nullptr;
       args.accumulate = call.accumulate;
       args.c = call.y + row * call.y_stride + segment.first_output;
       args.ldc = call.y_stride;
-      kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)](args);
+      kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)](
+          args);
     }
     unit += panel_end - panel;
   }
 }
 
-void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y, Epilogue epilogue,
-                        std::int64_t y_stride) {
+void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
+                        Epilogue epilogue, std::int64_t y_stride) {
   if (rows == 0) return;
   const auto& packed = static_cast<const PackedLinear&>(weights);
-  QUIRE_CHECK(rows <= max_rows_ && packed.inputs <= max_padded_, "a step of {} rows of {} inputs; reserved: {} of {}",
-              rows, packed.inputs, max_rows_, max_padded_);
+  QUIRE_CHECK(rows <= max_rows_ && packed.inputs <= max_padded_,
+              "a step of {} rows of {} inputs; reserved: {} of {}", rows, packed.inputs, max_rows_,
+              max_padded_);
   const std::int64_t row_block = row_block_for(rows, packed.panels, pool_.size());
-  const LinearCall call{x, rows, row_block, packed, y, y_stride > 0 ? y_stride : packed.outputs,
+  const LinearCall call{x,
+                        rows,
+                        row_block,
+                        packed,
+                        y,
+                        y_stride > 0 ? y_stride : packed.outputs,
                         epilogue == Epilogue::kAdd};
   const bool serial_door = rows * packed.inputs <= kMaxSerialActivations;
   if (serial_door) prepare_rows(x, packed.inputs, packed, 0, rows);

@@ -1,4 +1,5 @@
-// Matrix products: stacked matrices of mixed types against plain sums, and bits that do not depend on company.
+// Matrix products: stacked matrices of mixed types against plain sums, and bits that do not depend
+// on company.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,20 +35,33 @@ Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed)
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(m.bytes.size()) / block; ++i) {
     const float value = values[static_cast<std::size_t>(i)];
     switch (dtype) {
-      case DType::kF32: std::memcpy(m.bytes.data() + i * 4, &value, 4); break;
-      case DType::kF16: put_half(i * 2, value); break;
+      case DType::kF32:
+        std::memcpy(m.bytes.data() + i * 4, &value, 4);
+        break;
+      case DType::kF16:
+        put_half(i * 2, value);
+        break;
       case DType::kBF16: {
         const std::uint16_t h = f32_to_bf16(value);
         std::memcpy(m.bytes.data() + i * 2, &h, 2);
         break;
       }
-      case DType::kQ8_0: put_half(i * block, value / 64); break;
-      case DType::kQ4_1: case DType::kQ5_1: case DType::kQ4_K: case DType::kQ5_K:
+      case DType::kQ8_0:
+        put_half(i * block, value / 64);
+        break;
+      case DType::kQ4_1:
+      case DType::kQ5_1:
+      case DType::kQ4_K:
+      case DType::kQ5_K:
         put_half(i * block, value / 100);
         put_half(i * block + 2, value / 50);
         break;
-      case DType::kQ6_K: put_half(i * block + block - 2, value / 1000); break;
-      default: put_half(i * block, value / 8); break;
+      case DType::kQ6_K:
+        put_half(i * block + block - 2, value / 1000);
+        break;
+      default:
+        put_half(i * block, value / 8);
+        break;
     }
   }
   m.view = {m.bytes.data(), dtype, Shape{n, k}};
@@ -55,8 +69,8 @@ Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed)
 }
 
 // y = x W^T + bias in double.
-std::vector<double> exact(const std::vector<float>& x, std::int64_t rows, std::span<const TensorView> weights,
-                          const std::vector<float>& bias) {
+std::vector<double> exact(const std::vector<float>& x, std::int64_t rows,
+                          std::span<const TensorView> weights, const std::vector<float>& bias) {
   std::vector<double> y;
   const std::int64_t k = weights[0].columns();
   std::vector<float> w(static_cast<std::size_t>(k));
@@ -67,7 +81,8 @@ std::vector<double> exact(const std::vector<float>& x, std::int64_t rows, std::s
         dequantize_row(view.dtype, view.row(o), k, w.data());
         double sum = bias[output++];
         for (std::int64_t i = 0; i < k; ++i) {
-          sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(i)];
+          sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) *
+                 w[static_cast<std::size_t>(i)];
         }
         y.push_back(sum);
       }
@@ -78,14 +93,17 @@ std::vector<double> exact(const std::vector<float>& x, std::int64_t rows, std::s
 
 TEST(Linear, StackedMatricesOfMixedTypesUnderFloat32) {
   constexpr std::int64_t kK = 512, kRows = 5;
-  const Matrix a = random_matrix(DType::kQ4_K, 70, kK, 1), b = random_matrix(DType::kF16, 16, kK, 2),
-               c = random_matrix(DType::kQ8_0, 33, kK, 3), d = random_matrix(DType::kQ6_K, 3, kK, 4);
+  const Matrix a = random_matrix(DType::kQ4_K, 70, kK, 1),
+               b = random_matrix(DType::kF16, 16, kK, 2),
+               c = random_matrix(DType::kQ8_0, 33, kK, 3),
+               d = random_matrix(DType::kQ6_K, 3, kK, 4);
   const TensorView weights[] = {a.view, b.view, c.view, d.view};
   const auto bias = random_floats(70 + 16 + 33 + 3, 5);
   const auto bias_view = [&](std::int64_t at, std::int64_t n) {
     return TensorView{reinterpret_cast<const std::byte*>(bias.data() + at), DType::kF32, Shape{n}};
   };
-  const TensorView biases[] = {bias_view(0, 70), bias_view(70, 16), bias_view(86, 33), bias_view(119, 3)};
+  const TensorView biases[] = {bias_view(0, 70), bias_view(70, 16), bias_view(86, 33),
+                               bias_view(119, 3)};
   const auto x = random_floats(kRows * kK, 6);
   const auto expected = exact(x, kRows, weights, bias);
   for (const KernelTable* table : available_kernels()) {
@@ -96,7 +114,8 @@ TEST(Linear, StackedMatricesOfMixedTypesUnderFloat32) {
     std::vector<float> y(expected.size());
     backend->linear(x.data(), kRows, **linear, y.data(), Epilogue::kStore, 0);
     for (std::size_t i = 0; i < y.size(); ++i) {
-      ASSERT_NEAR(y[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << table->name << " output " << i % 122;
+      ASSERT_NEAR(y[i], expected[i], 1e-4 * (1 + std::abs(expected[i])))
+          << table->name << " output " << i % 122;
     }
     // Added to what is there, into rows that are further apart.
     std::vector<float> wide(static_cast<std::size_t>(kRows * 130), 1.0f);
@@ -112,9 +131,11 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   constexpr std::int64_t kK = 256, kRows = 200, kN = 150;
   const auto x = random_floats(kRows * kK, 7);
   for (const KernelTable* table : available_kernels()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0, DType::kQ5_K}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0, DType::kQ5_K}) {
       for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
-        const Matrix m = random_matrix(dtype, kN, kK, 8), m2 = random_matrix(DType::kQ8_0, 40, kK, 9);
+        const Matrix m = random_matrix(dtype, kN, kK, 8),
+                     m2 = random_matrix(DType::kQ8_0, 40, kK, 9);
         const TensorView weights[] = {m.view, m2.view};
         std::vector<float> alone;
         for (const int threads : {1, 2, 3}) {
@@ -126,7 +147,8 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
           if (alone.empty()) {
             alone.resize(y.size());
             for (std::int64_t r = 0; r < kRows; r += 23) {
-              backend->linear(x.data() + r * kK, 1, **linear, alone.data() + r * (kN + 40), Epilogue::kStore, 0);
+              backend->linear(x.data() + r * kK, 1, **linear, alone.data() + r * (kN + 40),
+                              Epilogue::kStore, 0);
             }
           }
           for (std::size_t r = 0; r < kRows; r += 23) {
@@ -134,8 +156,8 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
               const auto begin = v.begin() + static_cast<std::ptrdiff_t>(r * (kN + 40));
               return std::vector<float>(begin, begin + kN + 40);
             };
-            ASSERT_TRUE(same_bits(row(y), row(alone)))
-                << table->name << " " << dtype_name(dtype) << " threads " << threads << " row " << r;
+            ASSERT_TRUE(same_bits(row(y), row(alone))) << table->name << " " << dtype_name(dtype)
+                                                       << " threads " << threads << " row " << r;
           }
         }
       }
@@ -150,7 +172,8 @@ TEST(Linear, RefusesWhatItCannotPack) {
   auto result = backend->pack_linear(std::span(&bad_type, 1), {});
   ASSERT_FALSE(result.has_value());
   EXPECT_NE(result.error().message.find("Q2_K"), std::string::npos);
-  const TensorView uneven[] = {{bytes.data(), DType::kF32, Shape{2, 32}}, {bytes.data(), DType::kF32, Shape{2, 64}}};
+  const TensorView uneven[] = {{bytes.data(), DType::kF32, Shape{2, 32}},
+                               {bytes.data(), DType::kF32, Shape{2, 64}}};
   result = backend->pack_linear(uneven, {});
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kBadFile);

@@ -1,4 +1,5 @@
-// Shared by the tests of the CPU backend: random data, and backends over a chosen table and number of threads.
+// Shared by the tests of the CPU backend: random data, and backends over a chosen table and number
+// of threads.
 #pragma once
 
 #include <cstring>
@@ -20,7 +21,8 @@ inline std::vector<float> random_floats(std::int64_t n, unsigned seed, float sca
 
 inline std::unique_ptr<CpuBackend> make_backend(const KernelTable& table, int threads,
                                                 ComputeDType dtype = ComputeDType::kAuto) {
-  auto backend = std::make_unique<CpuBackend>(table, dtype, ThreadPool::Options{threads, threads <= 2, {}});
+  auto backend =
+      std::make_unique<CpuBackend>(table, dtype, ThreadPool::Options{threads, threads <= 2, {}});
   backend->reserve(4096, 1024);
   return backend;
 }

@@ -35,18 +35,24 @@ void set_float_mode() {
 #endif
 }
 
+// Room for 8192 CPUs, more than Linux is built for.
+struct CpuMask {
+  cpu_set_t sets[8];
+};
+// Binds the calling thread to one CPU. A refusal costs speed only.
 void pin_to(int cpu) {
-  cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpu) + 1);
-  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpu) + 1);
-  CPU_ZERO_S(bytes, set);
-  CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set);
-  pthread_setaffinity_np(pthread_self(), bytes, set);  // a refusal costs speed only
-  CPU_FREE(set);
+  CpuMask mask{};
+  CPU_SET_S(static_cast<std::size_t>(cpu), sizeof(mask), mask.sets);
+  sched_setaffinity(0, sizeof(mask), mask.sets);
 }
+
+// At most this often is the caller moved: others may keep pushing it away.
+constexpr std::chrono::milliseconds kMoveInterval{2};
 
 }  // namespace
 
-ThreadPool::ThreadPool(const Options& options) : size_(options.threads), spin_(options.spin) {
+ThreadPool::ThreadPool(const Options& options)
+    : size_(options.threads), spin_(options.spin), pin_cpus_(options.pin_cpus) {
   QUIRE_CHECK(size_ >= 1, "a thread pool needs at least one thread, not {}", size_);
   for (int thread = 1; thread < size_; ++thread) {
     const auto index = static_cast<std::size_t>(thread);
@@ -72,7 +78,8 @@ void ThreadPool::wait_change(Signal& signal, std::uint32_t seen) {
       }
     } while (std::chrono::steady_clock::now() < end);
   }
-  while (signal.value.load(std::memory_order_acquire) == seen) signal.value.wait(seen, std::memory_order_acquire);
+  while (signal.value.load(std::memory_order_acquire) == seen)
+    signal.value.wait(seen, std::memory_order_acquire);
 }
 
 void ThreadPool::work(int thread, int pin_cpu) {
@@ -85,7 +92,8 @@ void ThreadPool::work(int thread, int pin_cpu) {
     ++seen;
     if (stop_) return;
     task_(context_, thread);
-    if (done_.value.fetch_add(1, std::memory_order_acq_rel) + 2 == static_cast<std::uint32_t>(size_)) {
+    if (done_.value.fetch_add(1, std::memory_order_acq_rel) + 2 ==
+        static_cast<std::uint32_t>(size_)) {
       done_.value.store(0, std::memory_order_relaxed);
       finished_.value.fetch_add(1, std::memory_order_release);
       finished_.value.notify_one();
@@ -93,9 +101,22 @@ void ThreadPool::work(int thread, int pin_cpu) {
   }
 }
 
+// A caller that the scheduler has put on a pinned worker's CPU would take turns with that worker.
+void ThreadPool::leave_worker_cpus() {
+  if (pin_cpus_.empty() || sched_getcpu() == pin_cpus_[0]) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_move_ < kMoveInterval) return;
+  last_move_ = now;
+  CpuMask mask{};
+  if (sched_getaffinity(0, sizeof(mask), mask.sets) != 0) return;
+  pin_to(pin_cpus_[0]);                           // moves at once
+  sched_setaffinity(0, sizeof(mask), mask.sets);  // and is free again
+}
+
 void ThreadPool::run_erased(Task task, void* context) {
   set_float_mode();
   if (size_ == 1) return task(context, 0);
+  leave_worker_cpus();
   const std::uint32_t finished = finished_.value.load(std::memory_order_relaxed);
   task_ = task;
   context_ = context;
@@ -108,7 +129,8 @@ void ThreadPool::run_erased(Task task, void* context) {
 void ThreadPool::barrier() {
   if (size_ == 1) return;
   const std::uint32_t round = barrier_round_.value.load(std::memory_order_relaxed);
-  if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(size_)) {
+  if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 ==
+      static_cast<std::uint32_t>(size_)) {
     arrived_.value.store(0, std::memory_order_relaxed);
     barrier_round_.value.fetch_add(1, std::memory_order_release);
     barrier_round_.value.notify_all();

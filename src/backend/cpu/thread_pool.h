@@ -1,10 +1,11 @@
-// The kernel threads: created once, woken for one parallel region at a time. The thread that calls run() is
-// thread 0 and takes part; run() returns when all are through. One caller at a time. Nothing is allocated in a
-// region. Waiting threads spin for some tens of microseconds, then sleep in the kernel: the machine may be as small
-// as two CPUs, shared with the server's other threads.
+// The kernel threads: created once, woken for one parallel region at a time. The thread that calls
+// run() is thread 0 and takes part; run() returns when all are through. One caller at a time.
+// Nothing is allocated in a region. Waiting threads spin for some tens of microseconds, then sleep
+// in the kernel: the machine may be as small as two CPUs, shared with the server's other threads.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <type_traits>
@@ -13,7 +14,8 @@
 
 namespace quire {
 
-// The part of `total` items that thread `index` of `count` takes: [begin, end), sizes differ by one at most.
+// The part of `total` items that thread `index` of `count` takes: [begin, end), sizes differ by one
+// at most.
 struct Range {
   std::int64_t begin = 0, end = 0;
 };
@@ -24,9 +26,12 @@ inline Range split_range(std::int64_t total, int index, int count) {
 class ThreadPool {
  public:
   struct Options {
-    int threads = 1;             // the caller included
-    bool spin = true;            // false when there are more threads than CPUs
-    std::vector<int> pin_cpus;   // worker i (1..) is pinned to pin_cpus[i]; empty: not pinned
+    int threads = 1;   // the caller included
+    bool spin = true;  // false when there are more threads than CPUs
+    // Worker i (1..) is pinned to pin_cpus[i]; empty: not pinned. The caller is moved to
+    // pin_cpus[0] when a region starts while it sits on a worker's CPU, but stays free to move
+    // (threads that it makes inherit its mask).
+    std::vector<int> pin_cpus;
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool();
@@ -42,7 +47,8 @@ class ThreadPool {
     run_erased([](void* context, int thread) { (*static_cast<Plain*>(context))(thread); },
                const_cast<void*>(static_cast<const void*>(&fn)));
   }
-  // Inside a region: no thread goes on before all have come here. All threads must call it equally often.
+  // Inside a region: no thread goes on before all have come here. All threads must call it equally
+  // often.
   void barrier();
 
  private:
@@ -53,19 +59,22 @@ class ThreadPool {
   };
   void run_erased(Task task, void* context);
   void work(int thread, int pin_cpu);
+  void leave_worker_cpus();
   // Until signal.value != seen.
   void wait_change(Signal& signal, std::uint32_t seen);
 
   const int size_;
   const bool spin_;
-  Task task_ = nullptr;       // written by the caller before start_ changes
+  const std::vector<int> pin_cpus_;
+  std::chrono::steady_clock::time_point last_move_{};  // of the caller to its CPU
+  Task task_ = nullptr;  // written by the caller before start_ changes
   void* context_ = nullptr;
   bool stop_ = false;
-  Signal start_;              // counts regions
-  Signal done_;               // workers through with the region
-  Signal finished_;           // counts regions that every worker has left
-  Signal arrived_;            // threads at the barrier
-  Signal barrier_round_;      // counts barriers passed
+  Signal start_;          // counts regions
+  Signal done_;           // workers through with the region
+  Signal finished_;       // counts regions that every worker has left
+  Signal arrived_;        // threads at the barrier
+  Signal barrier_round_;  // counts barriers passed
   std::vector<std::thread> workers_;
 };
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <numeric>
@@ -15,7 +16,8 @@ TEST(ThreadPool, EveryThreadRunsOnceAndWritesAreSeen) {
     for (const bool spin : {true, false}) {
       ThreadPool pool({threads, spin, {}});
       std::vector<int> counts(static_cast<std::size_t>(threads));
-      for (int i = 0; i < 300; ++i) pool.run([&](int thread) { ++counts[static_cast<std::size_t>(thread)]; });
+      for (int i = 0; i < 300; ++i)
+        pool.run([&](int thread) { ++counts[static_cast<std::size_t>(thread)]; });
       for (int count : counts) EXPECT_EQ(count, 300);
     }
   }
@@ -47,11 +49,24 @@ TEST(ThreadPool, WakesAfterItHasGoneToSleep) {
   }
 }
 
-TEST(ThreadPool, PinnedWorkersRun) {
-  ThreadPool pool({2, true, {0, 0}});
-  std::atomic<int> calls{0};
-  pool.run([&](int) { ++calls; });
-  EXPECT_EQ(calls, 2);
+TEST(ThreadPool, PinnedWorkersLeaveTheCallerItsMask) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE && cpus.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) cpus.push_back(cpu);
+  }
+  if (cpus.size() == 1) cpus.push_back(cpus[0]);
+  ThreadPool pool({2, true, cpus});
+  for (int i = 0; i < 100; ++i) {
+    int ran_on = -1;
+    pool.run([&](int thread) {
+      if (thread == 1) ran_on = sched_getcpu();
+    });
+    EXPECT_EQ(ran_on, cpus[1]);
+  }
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 TEST(SplitRange, CoversEverythingOnce) {

@@ -4,5 +4,7 @@
 #include "kernels/cpu/tiles/attention.h"
 
 namespace quire {
-void fill_vector_kernels_emulated(VectorKernels* kernels) { emulated::fill_vector_kernels(kernels); }
+void fill_vector_kernels_emulated(VectorKernels* kernels) {
+  emulated::fill_vector_kernels(kernels);
+}
 }  // namespace quire

@@ -1,9 +1,9 @@
-// Everything that is not a matrix product: norms, activation, RoPE, KV store, attention. One row or one work
-// item per call; the backend partitions. All sums in one fixed order, so a row's bits never depend on the batch,
-// nor on the ISA: every table gives the bits of ref/.
+// Everything that is not a matrix product: norms, activation, RoPE, KV store, attention. One row or
+// one work item per call; the backend partitions. All sums in one fixed order, so a row's bits
+// never depend on the batch, nor on the ISA: every table gives the bits of ref/.
 //
-// "Lane sum" of v[0..n): lane l of 64 adds v[l], v[l + 64], ...; the four sixteens are added (0 + 1) + (2 + 3); then
-// 16 lanes fold to 8 (l + (l + 8)), 4, 2, 1.
+// "Lane sum" of v[0..n): lane l of 64 adds v[l], v[l + 64], ...; the four sixteens are added (0 +
+// 1) + (2 + 3); then 16 lanes fold to 8 (l + (l + 8)), 4, 2, 1.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace quire {
 
 // Keys of one attention tile, by absolute position: tile t covers positions [64 t, 64 t + 64).
 inline constexpr int kKvTile = 64;
-// Positions of one KV span: a sequence's spans are computed on their own and merged in ascending order, so
-// that one long sequence can use several threads without changing a bit.
+// Positions of one KV span: a sequence's spans are computed on their own and merged in ascending
+// order, so that one long sequence can use several threads without changing a bit.
 inline constexpr int kKvSpan = 1024;
 // Query vectors (rows x query heads of one KV head) of one work item.
 inline constexpr int kMaxQueryVectors = 64;
@@ -25,81 +25,90 @@ inline constexpr float kNoScore = -1e30f;
 
 inline constexpr std::int64_t round_up_16(std::int64_t n) { return (n + 15) / 16 * 16; }
 
-// K and V of one sequence, layer and KV head. In block b (bytes at base + blocks[i] * block_stride):
+// K and V of one sequence, layer and KV head. In block b (bytes at base + blocks[i] *
+// block_stride):
 //   K [head_dim][block_size] at 0, then V [block_size][v_head_dim], both `dtype`.
 struct KvHead {
   const std::byte* base = nullptr;
-  std::int64_t block_stride = 0;           // bytes
-  const std::int32_t* blocks = nullptr;    // entry i holds positions [i * block_size, (i + 1) * block_size)
-  std::int32_t block_size = 0;             // a multiple of 8, 8..256
-  DType dtype = DType::kBF16;              // kF32, kBF16 or kF16
+  std::int64_t block_stride = 0;  // bytes
+  const std::int32_t* blocks =
+      nullptr;                  // entry i holds positions [i * block_size, (i + 1) * block_size)
+  std::int32_t block_size = 0;  // a multiple of 8, 8..256
+  DType dtype = DType::kBF16;   // kF32, kBF16 or kF16
   std::int32_t head_dim = 0, v_head_dim = 0;
 };
 
-// Online-softmax state of query vectors: the largest score, the sum of exp(score - max), and the values weighted by
-// the same. acc: [vectors, round_up_16(v_head_dim)].
+// Online-softmax state of query vectors: the largest score, the sum of exp(score - max), and the
+// values weighted by the same. acc: [vectors, round_up_16(v_head_dim)].
 struct SoftmaxState {
   float* max = nullptr;
   float* sum = nullptr;
   float* acc = nullptr;
 };
 
-// One work item: rows that follow each other in one sequence, all query heads of one KV head, one span of keys.
-// Query vector i is row i / heads, head i % heads.
+// One work item: rows that follow each other in one sequence, all query heads of one KV head, one
+// span of keys. Query vector i is row i / heads, head i % heads.
 struct AttentionItem {
   KvHead kv;
-  const float* q = nullptr;                // first row's first head of this KV head; heads follow each other
-  std::int64_t q_stride = 0;               // floats between rows
-  std::int32_t rows = 0, heads = 0;        // rows * heads <= kMaxQueryVectors
-  std::int64_t first_pos = 0;              // position of row 0
+  const float* q = nullptr;   // first row's first head of this KV head; heads follow each other
+  std::int64_t q_stride = 0;  // floats between rows
+  std::int32_t rows = 0, heads = 0;  // rows * heads <= kMaxQueryVectors
+  std::int64_t first_pos = 0;        // position of row 0
   float scale = 1.0f;
-  std::int32_t window = 0;                 // keys a row reaches, itself included; 0: all
-  std::int64_t span = 0;                   // keys [span * kKvSpan, (span + 1) * kKvSpan)
-  float* scratch = nullptr;                // attention_scratch_floats(), 64-byte aligned
+  std::int32_t window = 0;   // keys a row reaches, itself included; 0: all
+  std::int64_t span = 0;     // keys [span * kKvSpan, (span + 1) * kKvSpan)
+  float* scratch = nullptr;  // attention_scratch_floats(), 64-byte aligned
 };
 
 // One position run inside one block: `rows` rows go to offsets [offset, offset + rows).
 struct KvStore {
-  const float* k = nullptr;                // row r at k + r * stride: [head_dim]
-  const float* v = nullptr;                // row r at v + r * stride: [v_head_dim]
+  const float* k = nullptr;  // row r at k + r * stride: [head_dim]
+  const float* v = nullptr;  // row r at v + r * stride: [v_head_dim]
   std::int64_t stride = 0;
   std::int32_t rows = 0;
-  std::byte* block = nullptr;              // this layer's and KV head's part of the block
+  std::byte* block = nullptr;  // this layer's and KV head's part of the block
   std::int32_t block_size = 0, offset = 0;
   std::int32_t head_dim = 0, v_head_dim = 0;
-  DType dtype = DType::kBF16;              // values are rounded to nearest even
+  DType dtype = DType::kBF16;  // values are rounded to nearest even
 };
 
 // f32 tiles of K and V, scaled queries, scores.
-inline constexpr std::int64_t attention_scratch_floats(std::int64_t head_dim, std::int64_t v_head_dim) {
-  return kKvTile * (head_dim + round_up_16(v_head_dim)) + kMaxQueryVectors * (round_up_16(head_dim) + kKvTile);
+inline constexpr std::int64_t attention_scratch_floats(std::int64_t head_dim,
+                                                       std::int64_t v_head_dim) {
+  return kKvTile * (head_dim + round_up_16(v_head_dim)) +
+         kMaxQueryVectors * (round_up_16(head_dim) + kKvTile);
 }
 
 struct VectorKernels {
-  // y[i] = (x[i] * (1 / sqrt(lane_sum(x^2) / n + eps))) * w[i]; squares are accumulated by FMA. y may be x.
+  // y[i] = (x[i] * (1 / sqrt(lane_sum(x^2) / n + eps))) * w[i]; squares are accumulated by FMA. y
+  // may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, std::int64_t n, float* y) = nullptr;
   // out[i] = gate[i] / (1 + exp(-gate[i])) * up[i]
   void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* out) = nullptr;
-  // Rotates one head in place. cos, sin: [rotary_dim / 2]. interleaved: pairs (2i, 2i+1), else (i, i + rotary_dim/2).
+  // Rotates one head in place. cos, sin: [rotary_dim / 2]. interleaved: pairs (2i, 2i+1), else (i,
+  // i + rotary_dim/2).
   //   a' = fma(a, c, -(b * s)), b' = fma(b, c, a * s)
-  void (*rope)(float* head, const float* cos, const float* sin, std::int64_t rotary_dim, bool interleaved) = nullptr;
+  void (*rope)(float* head, const float* cos, const float* sin, std::int64_t rotary_dim,
+               bool interleaved) = nullptr;
   void (*store_kv)(const KvStore& store) = nullptr;
-  // Sets `state` to that of the item's span alone. Tiles are taken in ascending order; in each, per query vector:
-  //   s_k = sum by FMA over d ascending of (q_d * scale) * k_d;  masked keys (after the row, before its window) apart,
-  //   m' = max(m, s_k);  c = exp(m - m');  p_k = exp(s_k - m'), masked: 0
-  //   sum = fma(sum, c, lane_sum(p));  acc = acc * c, then acc = fma(p_k, v_k, acc) over k ascending
+  // Sets `state` to that of the item's span alone. Tiles are taken in ascending order; in each, per
+  // query vector:
+  //   s_k = sum by FMA over d ascending of (q_d * scale) * k_d;  masked keys (after the row, before
+  //   its window) apart, m' = max(m, s_k);  c = exp(m - m');  p_k = exp(s_k - m'), masked: 0 sum =
+  //   fma(sum, c, lane_sum(p));  acc = acc * c, then acc = fma(p_k, v_k, acc) over k ascending
   void (*attention_span)(const AttentionItem& item, const SoftmaxState& state) = nullptr;
   // Adds the state of the next span: m' = max(m, n.m); c = exp(m - m'); e = exp(n.m - m');
   //   sum = fma(n.sum, e, sum * c);  acc = fma(n.acc, e, acc * c)
   void (*attention_merge)(const SoftmaxState& next, std::int64_t vectors, std::int64_t v_head_dim,
                           const SoftmaxState& state) = nullptr;
-  // out[d] = acc[d] / sum + 0 (which turns -0 into 0, so that masked keys leave no trace). Vector i goes to
-  // out + (i / heads) * out_stride + (i % heads) * v_head_dim.
-  void (*attention_finish)(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads, std::int64_t v_head_dim,
-                           std::int64_t out_stride, float* out) = nullptr;
+  // out[d] = acc[d] / sum + 0 (which turns -0 into 0, so that masked keys leave no trace). Vector i
+  // goes to out + (i / heads) * out_stride + (i % heads) * v_head_dim.
+  void (*attention_finish)(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads,
+                           std::int64_t v_head_dim, std::int64_t out_stride, float* out) = nullptr;
 };
 
-// Each fills every entry. ISA tables may be used only where the machine has that ISA (see select_kernels).
+// Each fills every entry. ISA tables may be used only where the machine has that ISA (see
+// select_kernels).
 void fill_vector_kernels_ref(VectorKernels* kernels);
 void fill_vector_kernels_avx2(VectorKernels* kernels);
 void fill_vector_kernels_avx512(VectorKernels* kernels);

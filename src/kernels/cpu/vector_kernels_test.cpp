@@ -1,5 +1,5 @@
-// Every table of vector kernels gives the bits of the reference, odd sizes included; the reference itself is held to
-// plain formulas in double.
+// Every table of vector kernels gives the bits of the reference, odd sizes included; the reference
+// itself is held to plain formulas in double.
 #include "kernels/cpu/vector_kernels.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ std::vector<Table> tables() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     fill_vector_kernels_avx2(&all.emplace_back(Table{"avx2", {}}).kernels);
   }
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     fill_vector_kernels_avx512(&all.emplace_back(Table{"avx512", {}}).kernels);
   }
 #endif
@@ -124,7 +124,8 @@ TEST(VectorKernels, RopeRotatesPairsInBothLayouts) {
       for (const Table& table : tables()) {
         std::vector<float> y = x;
         table.kernels.rope(y.data(), cos.data(), sin.data(), dim, interleaved);
-        EXPECT_TRUE(same_bits(y, expected)) << table.name << " dim " << dim << " interleaved " << interleaved;
+        EXPECT_TRUE(same_bits(y, expected))
+            << table.name << " dim " << dim << " interleaved " << interleaved;
       }
     }
   }
@@ -136,10 +137,12 @@ struct Cache {
   std::vector<std::int32_t> blocks;
   KvHead head;
 
-  Cache(std::int64_t positions, std::int32_t block_size, std::int32_t head_dim, std::int32_t v_head_dim, DType dtype) {
+  Cache(std::int64_t positions, std::int32_t block_size, std::int32_t head_dim,
+        std::int32_t v_head_dim, DType dtype) {
     const auto entries = static_cast<std::int32_t>((positions + block_size - 1) / block_size);
     for (std::int32_t i = 0; i < entries; ++i) blocks.push_back((i * 7 + 3) % (entries * 7 + 1));
-    head.block_stride = std::int64_t{head_dim + v_head_dim} * block_size * dtype_info(dtype).block_bytes;
+    head.block_stride =
+        std::int64_t{head_dim + v_head_dim} * block_size * dtype_info(dtype).block_bytes;
     // What no position wrote is NaN (all ones), as stale memory may be.
     bytes.resize(static_cast<std::size_t>(head.block_stride * (entries * 7 + 1)), std::byte{0xff});
     head.base = bytes.data();
@@ -148,17 +151,20 @@ struct Cache {
     head.dtype = dtype;
     head.head_dim = head_dim;
     head.v_head_dim = v_head_dim;
-    const auto k = random_floats(positions * head_dim, 11), v = random_floats(positions * v_head_dim, 12);
+    const auto k = random_floats(positions * head_dim, 11),
+               v = random_floats(positions * v_head_dim, 12);
     for (std::int64_t pos = 0; pos < positions; ++pos) {
       store(reference(), k.data() + pos * head_dim, v.data() + pos * v_head_dim, 1, pos);
     }
   }
-  void store(const VectorKernels& kernels, const float* k, const float* v, std::int32_t rows, std::int64_t pos) {
+  void store(const VectorKernels& kernels, const float* k, const float* v, std::int32_t rows,
+             std::int64_t pos) {
     KvStore s;
     s.k = k;
     s.v = v;
     s.rows = rows;
-    s.block = bytes.data() + blocks[static_cast<std::size_t>(pos / head.block_size)] * head.block_stride;
+    s.block =
+        bytes.data() + blocks[static_cast<std::size_t>(pos / head.block_size)] * head.block_stride;
     s.block_size = head.block_size;
     s.offset = static_cast<std::int32_t>(pos % head.block_size);
     s.head_dim = head.head_dim;
@@ -175,15 +181,21 @@ TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
       const std::int32_t v_dim = head_dim + 8, stride = head_dim + v_dim;
       const auto rows = random_floats(kRows * stride, 21);
       const auto store = [&](const VectorKernels& kernels) {
-        std::vector<std::byte> block(static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
-        KvStore s{rows.data(), rows.data() + head_dim, stride, kRows, block.data(), kBlock, kOffset, head_dim, v_dim, dtype};
+        std::vector<std::byte> block(
+            static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
+        KvStore s{rows.data(),  rows.data() + head_dim,
+                  stride,       kRows,
+                  block.data(), kBlock,
+                  kOffset,      head_dim,
+                  v_dim,        dtype};
         kernels.store_kv(s);
         return block;
       };
       const auto expected = store(reference());
       if (dtype == DType::kBF16) {
         const auto* p = reinterpret_cast<const std::uint16_t*>(expected.data());
-        EXPECT_EQ(p[3 * kBlock + kOffset + 2], f32_to_bf16(rows[2 * static_cast<std::size_t>(stride) + 3]));
+        EXPECT_EQ(p[3 * kBlock + kOffset + 2],
+                  f32_to_bf16(rows[2 * static_cast<std::size_t>(stride) + 3]));
       }
       for (const Table& table : tables()) EXPECT_EQ(store(table.kernels), expected) << table.name;
     }
@@ -195,7 +207,8 @@ std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
   const auto vectors = static_cast<std::size_t>(item.rows * item.heads);
   const auto padded = static_cast<std::size_t>(round_up_16(item.kv.v_head_dim));
   std::vector<float> scratch(
-      static_cast<std::size_t>(attention_scratch_floats(item.kv.head_dim, item.kv.v_head_dim)), NAN);
+      static_cast<std::size_t>(attention_scratch_floats(item.kv.head_dim, item.kv.v_head_dim)),
+      NAN);
   std::vector<float> max(vectors, kNoScore), sum(vectors, 0.0f), acc(vectors * padded, 0.0f);
   std::vector<float> next_max(vectors), next_sum(vectors), next_acc(vectors * padded);
   const SoftmaxState state{max.data(), sum.data(), acc.data()};
@@ -206,8 +219,9 @@ std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
     kernels.attention_merge(next, static_cast<std::int64_t>(vectors), item.kv.v_head_dim, state);
   }
   std::vector<float> out(vectors * static_cast<std::size_t>(item.kv.v_head_dim));
-  kernels.attention_finish(state, static_cast<std::int64_t>(vectors), item.heads, item.kv.v_head_dim,
-                           std::int64_t{item.heads} * item.kv.v_head_dim, out.data());
+  kernels.attention_finish(state, static_cast<std::int64_t>(vectors), item.heads,
+                           item.kv.v_head_dim, std::int64_t{item.heads} * item.kv.v_head_dim,
+                           out.data());
   return out;
 }
 
@@ -217,17 +231,18 @@ struct Shape {
   DType dtype;
 };
 const Shape kShapes[] = {
-    {64, 64, 3, 1, 32, 0, 0, DType::kBF16},    {64, 64, 3, 1, 32, 0, 99, DType::kBF16},
-    {64, 64, 3, 21, 32, 0, 50, DType::kF32},   {24, 24, 1, 17, 8, 0, 3, DType::kF16},
-    {80, 80, 7, 9, 16, 0, 130, DType::kBF16},  {96, 48, 2, 5, 24, 0, 77, DType::kF32},
+    {64, 64, 3, 1, 32, 0, 0, DType::kBF16},       {64, 64, 3, 1, 32, 0, 99, DType::kBF16},
+    {64, 64, 3, 21, 32, 0, 50, DType::kF32},      {24, 24, 1, 17, 8, 0, 3, DType::kF16},
+    {80, 80, 7, 9, 16, 0, 130, DType::kBF16},     {96, 48, 2, 5, 24, 0, 77, DType::kF32},
     {128, 128, 4, 3, 256, 0, 1100, DType::kBF16}, {16, 16, 9, 7, 40, 0, 64, DType::kF16},
-    {64, 64, 3, 21, 32, 13, 50, DType::kBF16}, {32, 32, 2, 30, 8, 70, 1010, DType::kF32},
-    {256, 256, 1, 2, 64, 1, 200, DType::kBF16}, {64, 64, 64, 1, 32, 1030, 2100, DType::kBF16},
+    {64, 64, 3, 21, 32, 13, 50, DType::kBF16},    {32, 32, 2, 30, 8, 70, 1010, DType::kF32},
+    {256, 256, 1, 2, 64, 1, 200, DType::kBF16},   {64, 64, 64, 1, 32, 1030, 2100, DType::kBF16},
 };
 
 TEST(VectorKernels, AttentionEqualsTheReferenceBits) {
   for (const Shape& shape : kShapes) {
-    Cache cache(shape.first_pos + shape.rows, shape.block_size, shape.head_dim, shape.v_head_dim, shape.dtype);
+    Cache cache(shape.first_pos + shape.rows, shape.block_size, shape.head_dim, shape.v_head_dim,
+                shape.dtype);
     const auto q = random_floats(std::int64_t{shape.rows} * shape.heads * shape.head_dim, 31);
     AttentionItem item;
     item.kv = cache.head;
@@ -242,7 +257,8 @@ TEST(VectorKernels, AttentionEqualsTheReferenceBits) {
     for (const float v : expected) ASSERT_TRUE(std::isfinite(v));
     for (const Table& table : tables()) {
       EXPECT_TRUE(same_bits(attend(table.kernels, item), expected))
-          << table.name << " head_dim " << shape.head_dim << " rows " << shape.rows << " block " << shape.block_size;
+          << table.name << " head_dim " << shape.head_dim << " rows " << shape.rows << " block "
+          << shape.block_size;
     }
   }
 }
@@ -253,7 +269,8 @@ TEST(VectorKernels, ReferenceAttentionIsSoftmaxOfScoresTimesValues) {
     constexpr std::int64_t kFirst = 1200;
     Cache cache(kFirst + kRows, 32, kDim, kDim, DType::kF32);
     const auto q = random_floats(kRows * kDim, 41);
-    const auto k = random_floats((kFirst + kRows) * kDim, 11), v = random_floats((kFirst + kRows) * kDim, 12);
+    const auto k = random_floats((kFirst + kRows) * kDim, 11),
+               v = random_floats((kFirst + kRows) * kDim, 12);
     AttentionItem item{cache.head, q.data(), kDim, kRows, 1, kFirst, 0.3f, window, 0, nullptr};
     const auto out = attend(reference(), item);
     for (std::int64_t r = 0; r < kRows; ++r) {
@@ -261,11 +278,13 @@ TEST(VectorKernels, ReferenceAttentionIsSoftmaxOfScoresTimesValues) {
       for (std::int64_t pos = window ? kFirst + r - window + 1 : 0; pos <= kFirst + r; ++pos) {
         double score = 0;
         for (std::int64_t d = 0; d < kDim; ++d) {
-          score += static_cast<double>(q[static_cast<std::size_t>(r * kDim + d)]) * k[static_cast<std::size_t>(pos * kDim + d)];
+          score += static_cast<double>(q[static_cast<std::size_t>(r * kDim + d)]) *
+                   k[static_cast<std::size_t>(pos * kDim + d)];
         }
         const double p = std::exp(0.3 * score);
         sum += p;
-        for (std::int64_t d = 0; d < kDim; ++d) acc[d] += p * v[static_cast<std::size_t>(pos * kDim + d)];
+        for (std::int64_t d = 0; d < kDim; ++d)
+          acc[d] += p * v[static_cast<std::size_t>(pos * kDim + d)];
       }
       for (std::int64_t d = 0; d < kDim; ++d) {
         EXPECT_NEAR(out[static_cast<std::size_t>(r * kDim + d)], acc[d] / sum, 2e-6);

@@ -31,9 +31,10 @@ struct Running {
   float max = kNoScore, sum = 0.0f;
 };
 
-// Adds the visible keys [begin, end) of the tile that starts at `tile`. q: one query vector.  acc: [v_head_dim]
-void add_tile(const AttentionItem& item, const float* q, std::int64_t tile, std::int64_t begin, std::int64_t end,
-              Running* running, float* acc) {
+// Adds the visible keys [begin, end) of the tile that starts at `tile`. q: one query vector.  acc:
+// [v_head_dim]
+void add_tile(const AttentionItem& item, const float* q, std::int64_t tile, std::int64_t begin,
+              std::int64_t end, Running* running, float* acc) {
   float p[kKvTile] = {};  // scores, then their exponentials; masked keys stay 0
   float max = running->max;
   for (std::int64_t pos = begin; pos < end; ++pos) {
@@ -50,7 +51,8 @@ void add_tile(const AttentionItem& item, const float* q, std::int64_t tile, std:
   running->sum = std::fma(running->sum, correction, fold_lanes(p));
   for (std::int32_t d = 0; d < item.kv.v_head_dim; ++d) {
     acc[d] *= correction;
-    for (std::int64_t pos = begin; pos < end; ++pos) acc[d] = std::fma(p[pos - tile], value(item.kv, pos, d), acc[d]);
+    for (std::int64_t pos = begin; pos < end; ++pos)
+      acc[d] = std::fma(p[pos - tile], value(item.kv, pos, d), acc[d]);
   }
 }
 
@@ -68,7 +70,8 @@ void attention_span(const AttentionItem& item, const SoftmaxState& state) {
     float* acc = state.acc + i * padded;
     std::fill(acc, acc + padded, 0.0f);
     for (std::int64_t tile = first / kKvTile * kKvTile; tile < end; tile += kKvTile) {
-      add_tile(item, q, tile, std::max(first, tile), std::min<std::int64_t>(end, tile + kKvTile), &running, acc);
+      add_tile(item, q, tile, std::max(first, tile), std::min<std::int64_t>(end, tile + kKvTile),
+               &running, acc);
     }
     state.max[i] = running.max;
     state.sum[i] = running.sum;
@@ -89,12 +92,13 @@ void attention_merge(const SoftmaxState& next, std::int64_t vectors, std::int64_
   }
 }
 
-void attention_finish(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads, std::int64_t v_head_dim,
-                      std::int64_t out_stride, float* out) {
+void attention_finish(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads,
+                      std::int64_t v_head_dim, std::int64_t out_stride, float* out) {
   const std::int64_t padded = round_up_16(v_head_dim);
   for (std::int64_t i = 0; i < vectors; ++i) {
     float* const row = out + i / heads * out_stride + i % heads * v_head_dim;
-    for (std::int64_t d = 0; d < v_head_dim; ++d) row[d] = state.acc[i * padded + d] / state.sum[i] + 0.0f;
+    for (std::int64_t d = 0; d < v_head_dim; ++d)
+      row[d] = state.acc[i * padded + d] / state.sum[i] + 0.0f;
   }
 }
 

@@ -8,7 +8,7 @@ namespace quire::ref {
 void attention_span(const AttentionItem& item, const SoftmaxState& state);
 void attention_merge(const SoftmaxState& next, std::int64_t vectors, std::int64_t v_head_dim,
                      const SoftmaxState& state);
-void attention_finish(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads, std::int64_t v_head_dim,
-                      std::int64_t out_stride, float* out);
+void attention_finish(const SoftmaxState& state, std::int64_t vectors, std::int64_t heads,
+                      std::int64_t v_head_dim, std::int64_t out_stride, float* out);
 
 }  // namespace quire::ref

@@ -22,7 +22,8 @@ static void silu_mul(const float* gate, const float* up, std::int64_t n, float* 
   for (std::int64_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + exp(-gate[i])) * up[i];
 }
 
-static void rope(float* head, const float* cos, const float* sin, std::int64_t rotary_dim, bool interleaved) {
+static void rope(float* head, const float* cos, const float* sin, std::int64_t rotary_dim,
+                 bool interleaved) {
   const std::int64_t half = rotary_dim / 2;
   for (std::int64_t i = 0; i < half; ++i) {
     float& a = interleaved ? head[2 * i] : head[i];
@@ -39,16 +40,22 @@ static void store_kv_as(const KvStore& s, Round round) {
   T* const v = k + s.head_dim * s.block_size;
   for (std::int32_t r = 0; r < s.rows; ++r) {
     const std::int32_t offset = s.offset + r;
-    for (std::int32_t d = 0; d < s.head_dim; ++d) k[d * s.block_size + offset] = round(s.k[r * s.stride + d]);
-    for (std::int32_t d = 0; d < s.v_head_dim; ++d) v[offset * s.v_head_dim + d] = round(s.v[r * s.stride + d]);
+    for (std::int32_t d = 0; d < s.head_dim; ++d)
+      k[d * s.block_size + offset] = round(s.k[r * s.stride + d]);
+    for (std::int32_t d = 0; d < s.v_head_dim; ++d)
+      v[offset * s.v_head_dim + d] = round(s.v[r * s.stride + d]);
   }
 }
 static void store_kv(const KvStore& s) {
   switch (s.dtype) {
-    case DType::kF32: return store_kv_as<float>(s, [](float f) { return f; });
-    case DType::kBF16: return store_kv_as<std::uint16_t>(s, f32_to_bf16);
-    case DType::kF16: return store_kv_as<std::uint16_t>(s, f32_to_f16);
-    default: QUIRE_CHECK(false, "no KV cache of {}", dtype_name(s.dtype));
+    case DType::kF32:
+      return store_kv_as<float>(s, [](float f) { return f; });
+    case DType::kBF16:
+      return store_kv_as<std::uint16_t>(s, f32_to_bf16);
+    case DType::kF16:
+      return store_kv_as<std::uint16_t>(s, f32_to_f16);
+    default:
+      QUIRE_CHECK(false, "no KV cache of {}", dtype_name(s.dtype));
   }
 }
 

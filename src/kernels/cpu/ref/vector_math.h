@@ -7,8 +7,8 @@
 
 namespace quire::ref {
 
-// e^x to 2 ulp for x <= 88 (larger x: e^88); 0 below -87, 1 at 0, NaN for NaN. Range reduction in two parts and the minimax
-// polynomial of the Cephes library's expf, FMA written out.
+// e^x to 2 ulp for x <= 88 (larger x: e^88); 0 below -87, 1 at 0, NaN for NaN. Range reduction in
+// two parts and the minimax polynomial of the Cephes library's expf, FMA written out.
 inline float exp(float x) {
   if (x < -87.0f) return 0.0f;
   if (std::isnan(x)) return x;

@@ -1,6 +1,7 @@
-// Attention over the sixteen-lane wrapper. K and V of a tile of 64 positions are widened to f32 once; then blocks of
-// query vectors go over it: scores in registers (query vectors x keys), softmax, values in registers (query vectors x
-// dimensions). How query vectors are blocked never changes a bit: each has its own accumulators, filled in one order.
+// Attention over the sixteen-lane wrapper. K and V of a tile of 64 positions are widened to f32
+// once; then blocks of query vectors go over it: scores in registers (query vectors x keys),
+// softmax, values in registers (query vectors x dimensions). How query vectors are blocked never
+// changes a bit: each has its own accumulators, filled in one order.
 #pragma once
 
 #include "kernels/cpu/tiles/vector.h"
@@ -27,16 +28,19 @@ struct AttentionTile {
   int64_t head_dim, v_padded, q_stride;
 };
 
-// Widens the keys [begin, end) of the tile that starts at `tile`. Neighbours inside the same sixteen (or eight, where
-// blocks are no multiple of 16) come along: their scores are masked, and their values are not read.
+// Widens the keys [begin, end) of the tile that starts at `tile`. Neighbours inside the same
+// sixteen (or eight, where blocks are no multiple of 16) come along: their scores are masked, and
+// their values are not read.
 template <class Kv>
-static void widen_tile(const KvHead& kv, int64_t tile, int64_t begin, int64_t end, const AttentionTile& out) {
+static void widen_tile(const KvHead& kv, int64_t tile, int64_t begin, int64_t end,
+                       const AttentionTile& out) {
   using Type = typename Kv::Type;
   const int step = kv.block_size % 16 == 0 ? 16 : 8;
   for (int64_t pos = begin / step * step; pos < end;) {
     const int64_t offset = pos % kv.block_size;
     const int64_t run = lower((end - pos + step - 1) / step * step, kv.block_size - offset);
-    const Type* const block = reinterpret_cast<const Type*>(kv.base + kv.blocks[pos / kv.block_size] * kv.block_stride);
+    const Type* const block =
+        reinterpret_cast<const Type*>(kv.base + kv.blocks[pos / kv.block_size] * kv.block_stride);
     const Type* k = block + offset;
     float* to = out.k + (pos - tile);
     for (int64_t d = 0; d < out.head_dim; ++d, k += kv.block_size, to += kKvTile) {
@@ -79,13 +83,15 @@ static void block_scores(const AttentionTile& t, const float* q) {
   }
 }
 
-// acc[r] = acc[r] * factor[r] + sum of p[r][key] * v[key] over keys [begin, end), for V sixteens from dimension d on.
+// acc[r] = acc[r] * factor[r] + sum of p[r][key] * v[key] over keys [begin, end), for V sixteens
+// from dimension d on.
 template <int R, int V>
-static void block_values(const AttentionTile& t, int64_t d, int64_t begin, int64_t end, const float* factor,
-                         float* out) {
+static void block_values(const AttentionTile& t, int64_t d, int64_t begin, int64_t end,
+                         const float* factor, float* out) {
   F32 acc[R][V];
   for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) acc[r][v] = mul(load(out + r * t.v_padded + d + 16 * v), set1(factor[r]));
+    for (int v = 0; v < V; ++v)
+      acc[r][v] = mul(load(out + r * t.v_padded + d + 16 * v), set1(factor[r]));
   for (int64_t key = begin; key < end; ++key) {
     const float* const line = t.v + key * t.v_padded + d;
     F32 values[V];
@@ -110,7 +116,8 @@ QUIRE_INLINE F32 keep_visible(F32 v, int vec, float begin, float end, F32 other)
   return select_lt(key, set1(begin), other, select_lt(key, set1(end), v, other));
 }
 
-// Scores of one query vector become exponentials; keys outside [begin, end) of the tile exact zeros.
+// Scores of one query vector become exponentials; keys outside [begin, end) of the tile exact
+// zeros.
 QUIRE_INLINE float exponentials(float* scores, float max, bool all, float begin, float end) {
   F32 p[4];
   for (int v = 0; v < 4; ++v) {
@@ -126,7 +133,8 @@ QUIRE_INLINE float largest(const float* scores, float max, bool all, float begin
     s[v] = load(scores + 16 * v);
     if (!all) s[v] = keep_visible(s[v], v, begin, end, set1(kNoScore));
   }
-  const float top = hmax(quire::QUIRE_ISA::max(quire::QUIRE_ISA::max(s[0], s[1]), quire::QUIRE_ISA::max(s[2], s[3])));
+  const float top = hmax(
+      quire::QUIRE_ISA::max(quire::QUIRE_ISA::max(s[0], s[1]), quire::QUIRE_ISA::max(s[2], s[3])));
   return top > max ? top : max;
 }
 
@@ -152,35 +160,43 @@ static void attend_block(const AttentionItem& item, const AttentionTile& t, int6
   float factor[16] = {};
   for (int r = 0; r < R; ++r) {
     const bool all = begin[r] == 0 && end[r] == kKvTile;
-    const float max = largest(t.scores + r * kKvTile, state.max[i + r], all, static_cast<float>(begin[r]),
-                              static_cast<float>(end[r]));
+    const float max = largest(t.scores + r * kKvTile, state.max[i + r], all,
+                              static_cast<float>(begin[r]), static_cast<float>(end[r]));
     factor[r] = state.max[i + r] - max;
     state.max[i + r] = max;
   }
   store(factor, exp(load(factor)));
   for (int r = 0; r < R; ++r) {
     const bool all = begin[r] == 0 && end[r] == kKvTile;
-    const float total = exponentials(t.scores + r * kKvTile, state.max[i + r], all, static_cast<float>(begin[r]),
-                                     static_cast<float>(end[r]));
+    const float total = exponentials(t.scores + r * kKvTile, state.max[i + r], all,
+                                     static_cast<float>(begin[r]), static_cast<float>(end[r]));
     state.sum[i + r] = __builtin_fmaf(state.sum[i + r], factor[r], total);
   }
   float* const out = state.acc + i * t.v_padded;
   int64_t d = 0;
-  for (; d + 16 * kVecs <= t.v_padded; d += 16 * kVecs) block_values<R, kVecs>(t, d, first, last, factor, out);
+  for (; d + 16 * kVecs <= t.v_padded; d += 16 * kVecs)
+    block_values<R, kVecs>(t, d, first, last, factor, out);
   for (; d < t.v_padded; d += 16) block_values<R, 1>(t, d, first, last, factor, out);
 }
 
-static void attend_vectors(const AttentionItem& item, const AttentionTile& t, int64_t tile, const SoftmaxState& state) {
+static void attend_vectors(const AttentionItem& item, const AttentionTile& t, int64_t tile,
+                           const SoftmaxState& state) {
   const int64_t vectors = static_cast<int64_t>(item.rows) * item.heads;
   int64_t i = 0;
   for (; i + kBlock <= vectors; i += kBlock) attend_block<kBlock>(item, t, tile, i, state);
   switch (vectors - i) {
-    case 1: return attend_block<1>(item, t, tile, i, state);
-    case 2: return attend_block<2>(item, t, tile, i, state);
-    case 3: return attend_block<3>(item, t, tile, i, state);
-    case 4: return attend_block<4>(item, t, tile, i, state);
-    case 5: return attend_block<5>(item, t, tile, i, state);
-    default: return;
+    case 1:
+      return attend_block<1>(item, t, tile, i, state);
+    case 2:
+      return attend_block<2>(item, t, tile, i, state);
+    case 3:
+      return attend_block<3>(item, t, tile, i, state);
+    case 4:
+      return attend_block<4>(item, t, tile, i, state);
+    case 5:
+      return attend_block<5>(item, t, tile, i, state);
+    default:
+      return;
   }
 }
 
@@ -197,25 +213,31 @@ static void attention_span(const AttentionItem& item, const SoftmaxState& state)
   for (int64_t i = 0; i < vectors; ++i) {
     const float* const q = item.q + i / item.heads * item.q_stride + i % item.heads * t.head_dim;
     for (int64_t d = 0; d < t.head_dim; d += 16) {
-      store(t.q + i * t.q_stride + d, mul(load_n(q + d, lanes_at(t.head_dim, d)), set1(item.scale)));
+      store(t.q + i * t.q_stride + d,
+            mul(load_n(q + d, lanes_at(t.head_dim, d)), set1(item.scale)));
     }
     state.max[i] = kNoScore;
     state.sum[i] = 0.0f;
     for (int64_t d = 0; d < t.v_padded; d += 16) store(state.acc + i * t.v_padded + d, zero());
   }
   const int64_t span_begin = item.span * kKvSpan;
-  const int64_t begin = item.window > 0 ? upper(span_begin, item.first_pos - item.window + 1) : span_begin;
+  const int64_t begin =
+      item.window > 0 ? upper(span_begin, item.first_pos - item.window + 1) : span_begin;
   const int64_t end = lower(span_begin + kKvSpan, item.first_pos + item.rows);
   for (int64_t tile = begin / kKvTile * kKvTile; tile < end; tile += kKvTile) {
     const int64_t from = upper(begin, tile), to = lower(end, tile + kKvTile);
-    if (item.kv.dtype == DType::kF32) widen_tile<KvF32>(item.kv, tile, from, to, t);
-    else if (item.kv.dtype == DType::kBF16) widen_tile<KvBF16>(item.kv, tile, from, to, t);
-    else widen_tile<KvF16>(item.kv, tile, from, to, t);
+    if (item.kv.dtype == DType::kF32)
+      widen_tile<KvF32>(item.kv, tile, from, to, t);
+    else if (item.kv.dtype == DType::kBF16)
+      widen_tile<KvBF16>(item.kv, tile, from, to, t);
+    else
+      widen_tile<KvF16>(item.kv, tile, from, to, t);
     attend_vectors(item, t, tile, state);
   }
 }
 
-static void attention_merge(const SoftmaxState& next, int64_t vectors, int64_t v_head_dim, const SoftmaxState& state) {
+static void attention_merge(const SoftmaxState& next, int64_t vectors, int64_t v_head_dim,
+                            const SoftmaxState& state) {
   const int64_t padded = pad16(v_head_dim);
   for (int64_t i = 0; i < vectors; ++i) {
     const float top = state.max[i] > next.max[i] ? state.max[i] : next.max[i];
@@ -225,19 +247,21 @@ static void attention_merge(const SoftmaxState& next, int64_t vectors, int64_t v
     state.sum[i] = __builtin_fmaf(next.sum[i], factors[1], state.sum[i] * factors[0]);
     const F32 old_factor = set1(factors[0]), next_factor = set1(factors[1]);
     for (int64_t d = i * padded; d < (i + 1) * padded; d += 16) {
-      store(state.acc + d, fma(load(next.acc + d), next_factor, mul(load(state.acc + d), old_factor)));
+      store(state.acc + d,
+            fma(load(next.acc + d), next_factor, mul(load(state.acc + d), old_factor)));
     }
   }
 }
 
-static void attention_finish(const SoftmaxState& state, int64_t vectors, int64_t heads, int64_t v_head_dim,
-                             int64_t out_stride, float* out) {
+static void attention_finish(const SoftmaxState& state, int64_t vectors, int64_t heads,
+                             int64_t v_head_dim, int64_t out_stride, float* out) {
   const int64_t padded = pad16(v_head_dim);
   for (int64_t i = 0; i < vectors; ++i) {
     float* const row = out + i / heads * out_stride + i % heads * v_head_dim;
     const F32 total = set1(state.sum[i]);
     for (int64_t d = 0; d < v_head_dim; d += 16) {
-      store_n(row + d, add(div(load(state.acc + i * padded + d), total), zero()), lanes_at(v_head_dim, d));
+      store_n(row + d, add(div(load(state.acc + i * padded + d), total), zero()),
+              lanes_at(v_head_dim, d));
     }
   }
 }

@@ -1,5 +1,5 @@
-// Norms, activation, RoPE and KV store over the sixteen-lane wrapper; contracts and orders of addition are in
-// vector_kernels.h. Include after QUIRE_ISA is defined.
+// Norms, activation, RoPE and KV store over the sixteen-lane wrapper; contracts and orders of
+// addition are in vector_kernels.h. Include after QUIRE_ISA is defined.
 #pragma once
 
 #include "kernels/cpu/tiles/vec.h"
@@ -72,7 +72,8 @@ static void rope_pairs(float* head, const float* cos, const float* sin, int64_t 
     head[2 * i + 1] = __builtin_fmaf(b, cos[i], a * sin[i]);
   }
 }
-static void rope(float* head, const float* cos, const float* sin, int64_t rotary_dim, bool interleaved) {
+static void rope(float* head, const float* cos, const float* sin, int64_t rotary_dim,
+                 bool interleaved) {
   const int64_t half = rotary_dim / 2;
   if (interleaved) return rope_pairs(head, cos, sin, half);
   for (int64_t i = 0; i < half; i += 16) {
@@ -109,7 +110,8 @@ static void store_kv_as(const KvStore& s) {
   using Type = typename Kv::Type;
   Type* const k = reinterpret_cast<Type*>(s.block);
   Type* const v = k + static_cast<int64_t>(s.head_dim) * s.block_size;
-  // K: 16 rows x 16 dimensions at a time through a small tile, so that a cached line is filled in one go.
+  // K: 16 rows x 16 dimensions at a time through a small tile, so that a cached line is filled in
+  // one go.
   Type tile[16][16];
   for (int32_t r0 = 0; r0 < s.rows; r0 += 16) {
     const int rows = lanes_at(s.rows, r0);
