@@ -114,6 +114,12 @@ TEST(ChatTemplate, ValuesPrintAsInPython) {
   EXPECT_EQ(render_with("{{ a | string }}{{ 2.0 }}", R"({"a":false})"), "False2.0");
 }
 
+TEST(ChatTemplate, FiltersKeepJinjasWays) {
+  EXPECT_EQ(render("{{ 'a\n\nb\n' | indent(2) }}|{{ 'a\nb' | indent(1, true) }}"), "a\n\n  b\n| a\n b");
+  EXPECT_EQ(render_with("{{ v | trim }} {{ v | join('-') }}", R"({"v":[1,true,"x"]})"), "[1, True, 'x'] 1-True-x");
+  EXPECT_EQ(render("{{ messages | join(',', attribute='role') }} {{ ' a ' | trim }}|"), "user a|");
+}
+
 TEST(ChatTemplate, RaiseExceptionGivesItsText) {
   const auto text = try_render("{{ raise_exception('roles must alternate') }}",
                                ChatTemplate::Input{.messages_json = kOne});

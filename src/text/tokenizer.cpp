@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/log.h"
 #include "text/detokenizer.h"
 #include "text/rust_call.h"
 #include "text/special_tokens.h"
@@ -63,7 +64,7 @@ Status check(const VocabSpec& spec) {
   const std::size_t count = spec.tokens.size();
   if (count == 0) return make_error(ErrorCode::kBadFile, "the model's vocabulary has no tokens");
   if (count > static_cast<std::size_t>(std::numeric_limits<TokenId>::max())) {
-    return make_error(ErrorCode::kBadFile, "the model's vocabulary has {} tokens, more than ids", count);
+    return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens, more than there are ids", count);
   }
   if (!spec.types.empty() && spec.types.size() != count) {
     return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens but {} token types", count,
@@ -171,6 +172,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokeniz
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab(const VocabSpec& spec) {
   QUIRE_TRY(check(spec));
+  if (spec.kind == VocabSpec::Kind::kBpe && (spec.pre.empty() || spec.pre == "default")) {
+    log_warning("the model file names no pre-tokenizer of its family (tokenizer.ggml.pre is \"{}\"): "
+                "text may be cut in other places than in training, and answers be worse", spec.pre);
+  }
   QUIRE_ASSIGN(auto handle, build(spec));
   auto impl = std::make_unique<Impl>(std::move(handle));
   QUIRE_TRY(impl->load_table());

@@ -3,6 +3,7 @@
 //! our own faults begin with "internal error: ".
 
 mod guard;
+mod jinja;
 mod pre_tokenizers;
 mod python_format;
 mod template;
@@ -38,7 +39,7 @@ mod ffi {
     }
 
     struct ChatInput<'a> {
-        messages: &'a [u8],  // JSON; the others may be empty
+        messages: &'a [u8], // JSON; the others may be empty
         tools: &'a [u8],
         documents: &'a [u8],
         kwargs: &'a [u8],

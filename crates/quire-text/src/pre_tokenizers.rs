@@ -20,8 +20,7 @@ pub struct PreTokenizer {
     pub nfc: bool,
 }
 
-const GPT2: &str =
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const DIGIT: &str = r"\p{N}";
 const LLAMA3: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|",
@@ -100,25 +99,49 @@ const DEEPSEEK_V3: &str = concat!(
     r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
+const fn plain(splits: &'static [&'static str]) -> PreTokenizer {
+    PreTokenizer { splits, ignore_merges: false, add_bos: false, nfc: false }
+}
+
+const fn nfc(splits: &'static [&'static str]) -> PreTokenizer {
+    PreTokenizer { nfc: true, ..plain(splits) }
+}
+
+const fn whole_words(splits: &'static [&'static str]) -> PreTokenizer {
+    PreTokenizer { ignore_merges: true, ..plain(splits) }
+}
+
+const fn with_bos(pre_tokenizer: PreTokenizer) -> PreTokenizer {
+    PreTokenizer { add_bos: true, ..pre_tokenizer }
+}
+
+const DEFAULT: &[&str] = &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"];
+const FALCON: &[&str] = &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"];
+const DEEPSEEK_LLM: &[&str] =
+    &[r"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_PUNCTUATION, r"\s+$", CJK_RANGES, r"\p{N}+"];
+const DEEPSEEK_CODER: &[&str] = &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK_RANGES, DIGIT];
+const DEEPSEEK_3: &[&str] =
+    &[r"\p{N}{1,3}", "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+", DEEPSEEK_V3];
+const CHAMELEON: &[&str] = &[
+    "<sentinel:[0-9]+>",
+    "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z",
+    "([\t\n]|    |  )",
+    DIGIT,
+    r"[\p{P}!-/:-@\[-`{-~]",
+    GPT2,
+];
+
 /// The pre-tokenizer that a GGUF file calls `name`; None when it isn't known.
 pub fn find(name: &str) -> Option<PreTokenizer> {
-    let plain = |splits: &'static [&'static str]| PreTokenizer {
-        splits,
-        ignore_merges: false,
-        add_bos: false,
-        nfc: false,
-    };
-    let nfc = |splits| PreTokenizer { nfc: true, ..plain(splits) };
-    let whole_words = |splits| PreTokenizer { ignore_merges: true, ..plain(splits) };
     Some(match name {
         // Files made before the key existed name none; so did the first converters.
-        "" | "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
+        "" | "default" => plain(DEFAULT),
         "gpt-2" | "phi-2" | "jina-es" | "jina-de" | "jina-v2-es" | "jina-v2-de" | "gigachat"
         | "a.x-4.0" | "mellum" | "modern-bert" | "jina-v1-en" | "jina-v2-code" | "roberta-bpe"
         | "exaone4" | "jais" | "trillion" | "granite-docling" => plain(&[GPT2]),
         "mpt" | "olmo" => nfc(&[GPT2]),
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
-        | "lfm2" | "jina-v5-nano" => PreTokenizer { add_bos: true, ..whole_words(&[LLAMA3]) },
+        | "lfm2" | "jina-v5-nano" => with_bos(whole_words(&[LLAMA3])),
         "dbrx" | "smaug-bpe" | "chatglm-bpe" | "glm4" => plain(&[LLAMA3]),
         "jais-2" => plain(&[JAIS2]),
         "starcoder" | "refact" | "smollm" | "codeshell" | "exaone" | "minerva-7b" | "mellum2" => {
@@ -128,20 +151,11 @@ pub fn find(name: &str) -> Option<PreTokenizer> {
         "qwen2" | "megrez" | "kormo" | "f2llmv2" => nfc(&[QWEN2]),
         "deepseek-r1-qwen" | "stablelm2" | "hunyuan" | "solar-open" | "grok-2" => plain(&[QWEN2]),
         "qwen35" => nfc(&[QWEN35]),
-        "deepseek-llm" => plain(&[
-            r"[\r\n]",
-            DEEPSEEK_LETTERS,
-            DEEPSEEK_PUNCTUATION,
-            r"\s+$",
-            CJK_RANGES,
-            r"\p{N}+",
-        ]),
-        "deepseek-coder" => plain(&[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK_RANGES, DIGIT]),
-        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" | "hy_v4" => {
-            plain(&[r"\p{N}{1,3}", "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+", DEEPSEEK_V3])
-        }
-        "falcon" => plain(&[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
-        "tekken" => PreTokenizer { add_bos: true, ..whole_words(&[TEKKEN]) },
+        "deepseek-llm" => plain(DEEPSEEK_LLM),
+        "deepseek-coder" => plain(DEEPSEEK_CODER),
+        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" | "hy_v4" => plain(DEEPSEEK_3),
+        "falcon" => plain(FALCON),
+        "tekken" => with_bos(whole_words(&[TEKKEN])),
         "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => plain(&[GPT4O]),
         "granite-embed-multi-97m" => whole_words(&[GPT4O]),
         "tiny_aya" | "cohere2moe" => nfc(&[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
@@ -151,17 +165,7 @@ pub fn find(name: &str) -> Option<PreTokenizer> {
         "bailingmoe" | "bailingmoe2" | "llada-moe" => plain(&[BAILING]),
         "seed-coder" => plain(&[SEED_CODER]),
         "exaone-moe" => plain(&[EXAONE_MOE]),
-        "chameleon" => PreTokenizer {
-            add_bos: true,
-            ..plain(&[
-                "<sentinel:[0-9]+>",
-                "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z",
-                "([\t\n]|    |  )",
-                DIGIT,
-                r"[\p{P}!-/:-@\[-`{-~]",
-                GPT2,
-            ])
-        },
+        "chameleon" => with_bos(plain(CHAMELEON)),
         _ => return None,
     })
 }

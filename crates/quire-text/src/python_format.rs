@@ -163,10 +163,11 @@ fn escape_non_ascii(text: &str) -> String {
     out
 }
 
-/// Python's `str(value)`.
+/// Python's `str(value)`; nothing for what is undefined.
 pub fn str_of(value: &Value) -> String {
     match value.as_str() {
         Some(text) => text.to_string(),
+        None if value.is_undefined() => String::new(),
         None => repr(value),
     }
 }
@@ -179,7 +180,8 @@ fn repr(value: &Value) -> String {
         ValueKind::Number => out.push_str(&number(value, false).unwrap_or_default()),
         ValueKind::String => repr_string(value.as_str().unwrap_or_default(), &mut out),
         ValueKind::Seq => {
-            let items: Vec<String> = value.try_iter().into_iter().flatten().map(|v| repr(&v)).collect();
+            let items: Vec<String> =
+                value.try_iter().into_iter().flatten().map(|v| repr(&v)).collect();
             out = format!("[{}]", items.join(", "));
         }
         ValueKind::Map => {

@@ -32,7 +32,8 @@ fn choice(value: Option<bool>) -> i8 {
 
 impl TextTokenizer {
     pub fn from_json(json: &[u8], config: &[u8]) -> Result<Self, String> {
-        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| format!("tokenizer.json: {e}"))?;
+        let mut tokenizer =
+            Tokenizer::from_bytes(json).map_err(|e| format!("tokenizer.json: {e}"))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| format!("tokenizer.json: {e}"))?;
         let config: Value = if config.is_empty() {
@@ -72,11 +73,19 @@ impl TextTokenizer {
     }
 
     /// `post_process`: let tokenizer.json's own post-processor add bos and eos.
-    pub fn encode(&self, text: &[u8], post_process: bool, ids: &mut Vec<u32>) -> Result<(), String> {
-        let text = std::str::from_utf8(text)
-            .map_err(|e| format!("text is not valid UTF-8: bad byte at offset {}", e.valid_up_to()))?;
-        let encoding =
-            self.tokenizer.encode_fast(text, post_process).map_err(|e| format!("encoding failed: {e}"))?;
+    pub fn encode(
+        &self,
+        text: &[u8],
+        post_process: bool,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), String> {
+        let text = std::str::from_utf8(text).map_err(|e| {
+            format!("text is not valid UTF-8: bad byte at offset {}", e.valid_up_to())
+        })?;
+        let encoding = self
+            .tokenizer
+            .encode_fast(text, post_process)
+            .map_err(|e| format!("encoding failed: {e}"))?;
         ids.extend_from_slice(encoding.get_ids());
         Ok(())
     }

@@ -72,7 +72,8 @@ pub fn build_sentencepiece(input: &VocabInput, add_space_prefix: bool) -> Result
     if let Some(unk) = input.unk {
         builder = builder.unk_token(input.tokens[unk as usize].clone());
     }
-    let model = builder.build().map_err(|e| format!("the vocabulary's scores give no merges: {e}"))?;
+    let model =
+        builder.build().map_err(|e| format!("the vocabulary's scores give no merges: {e}"))?;
     let mut tokenizer = Tokenizer::new(model);
     let mut steps: Vec<NormalizerWrapper> = Vec::new();
     if add_space_prefix {
