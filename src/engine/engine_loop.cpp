@@ -40,7 +40,10 @@ void EngineLoop::handle(AddRequest message) { scheduler_.add(std::move(message.r
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
 void EngineLoop::handle(ResetPrefixCache message) { message.done.set_value(scheduler_.reset_prefix_cache()); }
-void EngineLoop::handle(CheckIntegrity message) { message.done.set_value(check_idle_integrity()); }
+void EngineLoop::handle(CheckIntegrity message) {
+  publish(0);  // who has got the answer finds the statistics up to date
+  message.done.set_value(check_idle_integrity());
+}
 
 // One step of the engine, from what is known to what was drawn.
 void EngineLoop::step() {

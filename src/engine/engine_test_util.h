@@ -84,6 +84,7 @@ class Client {
  public:
   explicit Client(std::size_t byte_cap = 8u << 20)
       : channel_(std::make_shared<OutputChannel>([this] { wake(); }, byte_cap)) {}
+  ~Client() { channel_->close(); }
   std::shared_ptr<OutputChannel> channel() const { return channel_; }
 
   // Everything up to the last delta, merged.

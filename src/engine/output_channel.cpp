@@ -66,7 +66,10 @@ bool OutputChannel::push(OutputDelta delta) {
       merge(*pending_, std::move(delta));
     }
   }
-  if (was_empty && wake_) wake_();
+  if (was_empty && wake_) {
+    std::lock_guard lock(wake_mutex_);
+    if (!closed()) wake_();
+  }
   return true;
 }
 
@@ -77,6 +80,7 @@ std::optional<OutputDelta> OutputChannel::take() {
 }
 
 void OutputChannel::close() {
+  std::lock_guard wake_lock(wake_mutex_);
   std::lock_guard lock(mutex_);
   closed_ = true;
   pending_.reset();

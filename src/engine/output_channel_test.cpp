@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "engine/engine_log.h"
 
 namespace quire {
@@ -69,6 +73,21 @@ TEST(OutputChannel, ClosedDropsEverything) {
   EXPECT_TRUE(channel.push(delta_of("b", 2)));
   EXPECT_FALSE(channel.take());
   EXPECT_EQ(wakes, 1);
+}
+
+TEST(OutputChannel, CloseWaitsForARunningWake) {
+  std::atomic<bool> waking = false, woken = false;
+  OutputChannel channel([&] {
+    waking = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(channel.take());  // a reader may take at once
+    woken = true;
+  });
+  std::thread writer([&] { channel.push(delta_of("a", 1)); });
+  while (!waking) std::this_thread::yield();
+  channel.close();
+  EXPECT_TRUE(woken);
+  writer.join();
 }
 
 TEST(FinishReason, Names) {

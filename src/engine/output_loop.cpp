@@ -9,7 +9,13 @@
 namespace quire {
 
 OutputLoop::OutputLoop(EngineShared* shared, const Tokenizer* tokenizer, EngineObserver* observer)
-    : shared_(shared), processor_(tokenizer, observer) {}
+    : shared_(shared), processor_(tokenizer, observer, [shared](RequestId id, FinishReason reason) {
+        if (reason == FinishReason::kAbort) {
+          shared->inbox.push(AbortSequence{id});
+        } else {
+          shared->inbox.push(FinishSequence{id});
+        }
+      }) {}
 
 void OutputLoop::run() {
   for (;;) {
@@ -28,13 +34,9 @@ void OutputLoop::handle(AbortOutput message) {
 }
 
 void OutputLoop::handle(StepOutput message) {
-  using Verdict = OutputProcessor::Verdict;
   for (SequenceUpdate& update : message.updates) {
     const RequestId id = update.id;
-    const Verdict verdict = processor_.apply(std::move(update), message.time_s);
-    if (verdict == Verdict::kFinishSequence) shared_->inbox.push(FinishSequence{id});
-    if (verdict == Verdict::kAbortSequence) shared_->inbox.push(AbortSequence{id});
-    if (verdict != Verdict::kGoOn) ended(id);
+    if (processor_.apply(std::move(update), message.time_s)) ended(id);
   }
 }
 

@@ -37,8 +37,8 @@ struct OutputProcessor::Live {
   double last_token_s = 0;
 };
 
-OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer)
-    : tokenizer_(tokenizer), observer_(observer) {}
+OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer, EndSequence end_sequence)
+    : tokenizer_(tokenizer), observer_(observer), end_sequence_(std::move(end_sequence)) {}
 OutputProcessor::~OutputProcessor() = default;
 
 void OutputProcessor::start(OutputRequest request) {
@@ -46,9 +46,9 @@ void OutputProcessor::start(OutputRequest request) {
   live_.insert_or_assign(id, std::make_unique<Live>(std::move(request), tokenizer_));
 }
 
-OutputProcessor::Verdict OutputProcessor::apply(SequenceUpdate update, double time_s) {
+bool OutputProcessor::apply(SequenceUpdate update, double time_s) {
   const auto found = live_.find(update.id);
-  if (found == live_.end()) return Verdict::kGoOn;  // ended by a stop string or an abort: a surplus token
+  if (found == live_.end()) return false;  // ended by a stop string or an abort: a surplus token
   Live& live = *found->second;
 
   OutputDelta delta;
@@ -72,15 +72,16 @@ OutputProcessor::Verdict OutputProcessor::apply(SequenceUpdate update, double ti
   observe_tokens(live, update, time_s);
 
   const std::optional<FinishReason> finish = delta.finish;
+  if (finish && !update.finish) end_sequence_(update.id, *finish);
   if (!live.request.channel->push(std::move(delta))) {
     log_warning("request {}: nobody reads its output, {} tokens; aborted", live.request.external_id,
                 live.timings.generation_tokens);
-    abort(update.id, time_s);
-    return Verdict::kAbortSequence;
+    end_sequence_(update.id, FinishReason::kAbort);
+    return abort(update.id, time_s);
   }
-  if (!finish) return Verdict::kGoOn;
+  if (!finish) return false;
   end(update.id, *finish, time_s);
-  return update.finish ? Verdict::kDone : Verdict::kFinishSequence;
+  return true;
 }
 
 // Adds token i of the update, and its text unless it is an end token, which never shows, or a stop token that was not

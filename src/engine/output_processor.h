@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,15 +39,17 @@ struct OutputRequest {
 
 class OutputProcessor {
  public:
-  // Both outlive the processor; observer may be null.
-  OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer);
+  // Tells the engine that a sequence ends here though the scheduler goes on with it: kStop for a stop string, kAbort for
+  // a reader that is too slow. Called before the last delta goes out: who has read that finds the engine told.
+  using EndSequence = std::function<void(RequestId, FinishReason)>;
+  // tokenizer and observer outlive the processor; observer may be null.
+  OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer, EndSequence end_sequence);
   ~OutputProcessor();
 
   void start(OutputRequest request);
-  // What the engine must do about the sequence, when the output thread ended it.
-  enum class Verdict { kGoOn, kDone, kFinishSequence, kAbortSequence };
-  // Sends the request's next delta. time_s: when the step's result was there. Unknown ids are dropped.
-  Verdict apply(SequenceUpdate update, double time_s);
+  // Sends the request's next delta. True when it was the last. time_s: when the step's result was there. Updates of
+  // unknown ids are dropped.
+  bool apply(SequenceUpdate update, double time_s);
   // Sends the last delta. False when the request is unknown (ended already).
   bool abort(RequestId id, double time_s);
   std::size_t num_live() const { return live_.size(); }
@@ -60,6 +63,7 @@ class OutputProcessor {
 
   const Tokenizer* tokenizer_;
   EngineObserver* observer_;
+  EndSequence end_sequence_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> live_;
 };
 

@@ -9,7 +9,8 @@
 namespace quire {
 namespace {
 
-using Verdict = OutputProcessor::Verdict;
+// What an update led to; the last two: the engine was told to end the sequence.
+enum class Verdict { kGoOn, kDone, kFinishSequence, kAbortSequence };
 using test::kEos;
 constexpr RequestId kId{7};
 
@@ -51,7 +52,16 @@ class OutputProcessorTest : public ::testing::Test {
     update.completion_tokens = ++count_;
     update.cached_tokens = 2;
     update.scheduled_s = 1.5;
-    return processor_.apply(std::move(update), 2.0 + count_);
+    return apply(std::move(update), 2.0 + count_);
+  }
+  Verdict apply(SequenceUpdate update, double time_s) {
+    told_.reset();
+    if (!processor_.apply(std::move(update), time_s)) {
+      EXPECT_FALSE(told_);
+      return Verdict::kGoOn;
+    }
+    if (!told_) return Verdict::kDone;
+    return told_ == FinishReason::kStop ? Verdict::kFinishSequence : Verdict::kAbortSequence;
   }
   Verdict letters(std::string_view text) {
     Verdict verdict = Verdict::kGoOn;
@@ -62,7 +72,11 @@ class OutputProcessorTest : public ::testing::Test {
 
   std::unique_ptr<Tokenizer> tokenizer_ = test::byte_tokenizer();
   Recorder recorder_;
-  OutputProcessor processor_{tokenizer_.get(), &recorder_};
+  std::optional<FinishReason> told_;
+  OutputProcessor processor_{tokenizer_.get(), &recorder_, [this](RequestId id, FinishReason reason) {
+                               EXPECT_EQ(id, kId);
+                               told_ = reason;
+                             }};
   std::shared_ptr<OutputChannel> channel_;
   std::int32_t count_ = 0;
 };
@@ -135,7 +149,7 @@ TEST_F(OutputProcessorTest, StopStringInsideAnUpdateOfSeveralTokens) {
   update.tokens = {'a', 'b', 'c'};
   update.finish = FinishReason::kLength;
   update.completion_tokens = 3;
-  EXPECT_EQ(processor_.apply(update, 3), Verdict::kDone);
+  EXPECT_EQ(apply(update, 3), Verdict::kDone);
   const OutputDelta delta = take();
   EXPECT_EQ(delta.text, "a");
   EXPECT_EQ(delta.tokens.size(), 2u);
@@ -198,7 +212,7 @@ TEST_F(OutputProcessorTest, PromptOnlyRequest) {
   update.has_prompt_logprobs = true;
   update.finish = FinishReason::kLength;
   update.prompt_tokens = 5;
-  EXPECT_EQ(processor_.apply(update, 3), Verdict::kDone);
+  EXPECT_EQ(apply(update, 3), Verdict::kDone);
   const OutputDelta delta = take();
   EXPECT_TRUE(delta.has_prompt_logprobs);
   EXPECT_EQ(delta.prompt_logprobs.size(), 4u);

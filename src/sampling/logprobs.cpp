@@ -18,10 +18,15 @@ float sane(float x) {
 std::int32_t rank_of(std::span<const float> logits, TokenId token) {
   const float value = sane(logits[static_cast<std::size_t>(token)]);
   std::int32_t better = 0;
-  for (const float x : logits) better += x > value ? 1 : 0;
-  for (TokenId id = 0; id < token; ++id) {
-    better += sane(logits[static_cast<std::size_t>(id)]) == value ? 1 : 0;
+  const auto before = logits.first(static_cast<std::size_t>(token));
+  if (value == kMinusInfinity) {  // equal to every NaN as well
+    for (const float x : logits) better += x > value ? 1 : 0;
+    for (const float x : before) better += sane(x) == value ? 1 : 0;
+    return better + 1;
   }
+  const float raw = logits[static_cast<std::size_t>(token)];
+  for (const float x : logits) better += x > raw ? 1 : 0;
+  for (const float x : before) better += x == raw ? 1 : 0;
   return better + 1;
 }
 
