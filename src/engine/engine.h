@@ -48,14 +48,15 @@ class EngineObserver {
 
 class Engine {
  public:
-  // tokenizer outlives the engine. observer may be null.
+  // The executor has been warmed up. tokenizer and observer outlive the engine; observer may be null.
   Engine(EngineOptions options, std::unique_ptr<Executor> executor, const Tokenizer* tokenizer, EngineObserver* observer);
   ~Engine();   // aborts what runs
 
   RequestId next_id();
   // kUnavailable when draining or the queue is full; kContextLength / kInvalidArgument when it could never fit the cache.
   Status submit(Request request);
-  // Idempotent. The channel gets no more deltas after a final kAbort one.
+  // Idempotent, at any moment after submit. The last delta (kAbort) goes out at once, also while a step runs; the
+  // sequence ends before the next step.
   void abort(RequestId id);
   EngineStats stats() const;
   // Stops taking requests and waits until what runs is done or the limit passes (then aborts the rest). True: all done.
