@@ -18,12 +18,12 @@ class ChatTemplate {
   ~ChatTemplate();
 
   struct Input {
-    std::string_view messages_json = {};      // JSON array of messages
-    std::string_view tools_json = {};         // JSON array or empty
-    std::string_view documents_json = {};     // JSON array or empty
-    std::string_view kwargs_json = {};        // JSON object with more variables, or empty
+    std::string_view messages_json = {};   // JSON array of messages
+    std::string_view tools_json = {};      // JSON array or empty
+    std::string_view documents_json = {};  // JSON array or empty
+    std::string_view kwargs_json = {};     // JSON object with more variables, or empty
     bool add_generation_prompt = true;
-    bool continue_final_message = false; // leave the last message's turn open
+    bool continue_final_message = false;  // leave the last message's turn open
   };
   // raise_exception() in the template gives kInvalidArgument with its text.
   Result<std::string> render(const Input& input) const;

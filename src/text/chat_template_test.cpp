@@ -38,22 +38,26 @@ std::string render_with(std::string_view source, std::string_view kwargs) {
 }
 
 constexpr const char* kChatMl =
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ "
     "'<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 TEST(ChatTemplate, ChatMl) {
   EXPECT_EQ(render(kChatMl), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(render(kChatMl, ChatTemplate::Input{.messages_json = kOne, .add_generation_prompt = false}),
-            "<|im_start|>user\nhi<|im_end|>\n");
+  EXPECT_EQ(
+      render(kChatMl, ChatTemplate::Input{.messages_json = kOne, .add_generation_prompt = false}),
+      "<|im_start|>user\nhi<|im_end|>\n");
 }
 
 TEST(ChatTemplate, BlocksAreTrimmed) {
-  EXPECT_EQ(render("{% if true %}\n  {% for m in messages %}\nx\n  {% endfor %}\n{% endif %}\ny\n"), "x\ny");
+  EXPECT_EQ(render("{% if true %}\n  {% for m in messages %}\nx\n  {% endfor %}\n{% endif %}\ny\n"),
+            "x\ny");
 }
 
 TEST(ChatTemplate, SpecialTokenNames) {
-  EXPECT_EQ(render("{{ bos_token }}|{{ eos_token }}|{{ unk_token }}|{{ pad_token }}"), "<s>|</s>||");
+  EXPECT_EQ(render("{{ bos_token }}|{{ eos_token }}|{{ unk_token }}|{{ pad_token }}"),
+            "<s>|</s>||");
   EXPECT_EQ(render("{{ bos_token + messages[0]['content'] + eos_token }}"), "<s>hi</s>");
 }
 
@@ -67,29 +71,46 @@ TEST(ChatTemplate, ToolsAndDocumentsAreNoneWhenAbsent) {
 TEST(ChatTemplate, SlicesAndLoopControls) {
   const char* three = R"([{"role":"a"},{"role":"b"},{"role":"c"}])";
   EXPECT_EQ(render("{% for m in messages[::-1] %}{{ m.role }}{% endfor %}", three), "cba");
-  EXPECT_EQ(render("{% for m in messages[1:] %}{{ m.role }}{% endfor %}{{ messages[-1].role }}", three), "bcc");
+  EXPECT_EQ(
+      render("{% for m in messages[1:] %}{{ m.role }}{% endfor %}{{ messages[-1].role }}", three),
+      "bcc");
   EXPECT_EQ(render("{% for m in messages %}{% if m.role == 'b' %}{% break %}{% endif %}{{ m.role }}"
-                   "{% endfor %}", three), "a");
-  EXPECT_EQ(render("{% for m in messages %}{% if m.role == 'b' %}{% continue %}{% endif %}{{ m.role }}"
-                   "{% endfor %}", three), "ac");
+                   "{% endfor %}",
+                   three),
+            "a");
+  EXPECT_EQ(
+      render("{% for m in messages %}{% if m.role == 'b' %}{% continue %}{% endif %}{{ m.role }}"
+             "{% endfor %}",
+             three),
+      "ac");
   EXPECT_EQ(render("{{ 'abc'[::-1] }}"), "cba");
 }
 
 TEST(ChatTemplate, NamespacesMacrosAndTests) {
   EXPECT_EQ(render("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}"
-                   "{% endfor %}{{ ns.n }}"), "1");
-  EXPECT_EQ(render("{% macro f(x, y='!') %}{{ x }}{{ y }}{% endmacro %}{{ f('a') }}{{ f('b', y='?') }}"), "a!b?");
+                   "{% endfor %}{{ ns.n }}"),
+            "1");
+  EXPECT_EQ(
+      render("{% macro f(x, y='!') %}{{ x }}{{ y }}{% endmacro %}{{ f('a') }}{{ f('b', y='?') }}"),
+      "a!b?");
   EXPECT_EQ(render("{{ messages[0] is mapping }} {{ 'a' is string }} {{ messages is iterable }} "
-                   "{{ messages[0] is string }} {{ x is defined }}"), "True True True False False");
-  EXPECT_EQ(render("{% for m in messages %}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{% endfor %}"),
-            "0TrueTrue");
+                   "{{ messages[0] is string }} {{ x is defined }}"),
+            "True True True False False");
+  EXPECT_EQ(
+      render("{% for m in messages %}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{% endfor %}"),
+      "0TrueTrue");
 }
 
 TEST(ChatTemplate, PythonMethods) {
   EXPECT_EQ(render("{{ ' a '.strip() }}{{ 'aXb'.split('X')[1] }}{{ 'ab'.startswith('a') }}"
-                   "{{ 'x'.upper() }}{{ 'aab'.replace('a', 'c') }}"), "abTrueXccb");
-  EXPECT_EQ(render("{{ 'a\n'.rstrip('\n') }}{{ 'abc'.removeprefix('ab') }}{{ 'abc'.removesuffix('bc') }}"), "aca");
-  EXPECT_EQ(render("{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}"), "role=user;content=hi;");
+                   "{{ 'x'.upper() }}{{ 'aab'.replace('a', 'c') }}"),
+            "abTrueXccb");
+  EXPECT_EQ(
+      render(
+          "{{ 'a\n'.rstrip('\n') }}{{ 'abc'.removeprefix('ab') }}{{ 'abc'.removesuffix('bc') }}"),
+      "aca");
+  EXPECT_EQ(render("{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}"),
+            "role=user;content=hi;");
   EXPECT_EQ(render("{{ messages[0].get('x', 'no') }}{{ messages[0].get('role') }}"), "nouser");
   EXPECT_EQ(render("{{ 'content' in messages[0] }}{{ messages|length }}"), "True1");
 }
@@ -100,11 +121,15 @@ TEST(ChatTemplate, ToJsonIsJsonDumps) {
             R"({"b": 1, "a": [true, null, 2.5, 1e+20], "n": "é漢 <&'\"\n"})");
   EXPECT_EQ(render_with("{{ v | tojson(indent=2) }}", R"({"v":{"b":[1,2],"a":{},"c":[]}})"),
             "{\n  \"b\": [\n    1,\n    2\n  ],\n  \"a\": {},\n  \"c\": []\n}");
-  EXPECT_EQ(render_with("{{ v | tojson(separators=(',', ':')) }}", R"({"v":{"b":[1,2]}})"), R"({"b":[1,2]})");
-  EXPECT_EQ(render_with("{{ v | tojson(sort_keys=true) }}", R"({"v":{"b":1,"a":2}})"), R"({"a": 2, "b": 1})");
-  EXPECT_EQ(render_with("{{ v | tojson(ensure_ascii=true) }}", R"({"v":"é🙂"})"), R"("\u00e9\ud83d\ude42")");
-  EXPECT_EQ(render_with("{{ v | tojson }}", R"({"v":[1.0,-0.0,1e-5,123456789.5,0.1,12345678901234567]})"),
-            "[1.0, -0.0, 1e-05, 123456789.5, 0.1, 12345678901234567]");
+  EXPECT_EQ(render_with("{{ v | tojson(separators=(',', ':')) }}", R"({"v":{"b":[1,2]}})"),
+            R"({"b":[1,2]})");
+  EXPECT_EQ(render_with("{{ v | tojson(sort_keys=true) }}", R"({"v":{"b":1,"a":2}})"),
+            R"({"a": 2, "b": 1})");
+  EXPECT_EQ(render_with("{{ v | tojson(ensure_ascii=true) }}", R"({"v":"é🙂"})"),
+            R"("\u00e9\ud83d\ude42")");
+  EXPECT_EQ(
+      render_with("{{ v | tojson }}", R"({"v":[1.0,-0.0,1e-5,123456789.5,0.1,12345678901234567]})"),
+      "[1.0, -0.0, 1e-05, 123456789.5, 0.1, 12345678901234567]");
 }
 
 TEST(ChatTemplate, ValuesPrintAsInPython) {
@@ -115,8 +140,10 @@ TEST(ChatTemplate, ValuesPrintAsInPython) {
 }
 
 TEST(ChatTemplate, FiltersKeepJinjasWays) {
-  EXPECT_EQ(render("{{ 'a\n\nb\n' | indent(2) }}|{{ 'a\nb' | indent(1, true) }}"), "a\n\n  b\n| a\n b");
-  EXPECT_EQ(render_with("{{ v | trim }} {{ v | join('-') }}", R"({"v":[1,true,"x"]})"), "[1, True, 'x'] 1-True-x");
+  EXPECT_EQ(render("{{ 'a\n\nb\n' | indent(2) }}|{{ 'a\nb' | indent(1, true) }}"),
+            "a\n\n  b\n| a\n b");
+  EXPECT_EQ(render_with("{{ v | trim }} {{ v | join('-') }}", R"({"v":[1,true,"x"]})"),
+            "[1, True, 'x'] 1-True-x");
   EXPECT_EQ(render("{{ messages | join(',', attribute='role') }} {{ ' a ' | trim }}|"), "user a|");
 }
 
@@ -126,8 +153,9 @@ TEST(ChatTemplate, RaiseExceptionGivesItsText) {
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(text.error().message, "roles must alternate");
-  const auto inside = try_render("{% macro f() %}{{ raise_exception('deep') }}{% endmacro %}{{ f() }}",
-                                 ChatTemplate::Input{.messages_json = kOne});
+  const auto inside =
+      try_render("{% macro f() %}{{ raise_exception('deep') }}{% endmacro %}{{ f() }}",
+                 ChatTemplate::Input{.messages_json = kOne});
   ASSERT_FALSE(inside);
   EXPECT_EQ(inside.error().message, "deep");
 }
@@ -137,7 +165,8 @@ TEST(ChatTemplate, ErrorsNameTheLine) {
   ASSERT_FALSE(chat);
   EXPECT_EQ(chat.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(chat.error().message, HasSubstr(":3"));
-  const auto text = try_render("a\n{{ missing.thing.more }}", ChatTemplate::Input{.messages_json = kOne});
+  const auto text =
+      try_render("a\n{{ missing.thing.more }}", ChatTemplate::Input{.messages_json = kOne});
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(text.error().message, HasSubstr(":2"));
@@ -156,11 +185,13 @@ TEST(ChatTemplate, BadJsonIsAnError) {
 
 TEST(ChatTemplate, KwargsAreVariablesButMessagesStay) {
   EXPECT_EQ(render_with("{{ enable_thinking }}{{ messages[0].content }}{{ bos_token }}",
-                        R"({"enable_thinking":false,"messages":[],"bos_token":"B"})"), "FalsehiB");
+                        R"({"enable_thinking":false,"messages":[],"bos_token":"B"})"),
+            "FalsehiB");
 }
 
 TEST(ChatTemplate, StrftimeNow) {
-  EXPECT_THAT(render("{{ strftime_now('%Y-%m-%d') }}"), ::testing::MatchesRegex("20..-[01].-[0123]."));
+  EXPECT_THAT(render("{{ strftime_now('%Y-%m-%d') }}"),
+              ::testing::MatchesRegex("20..-[01].-[0123]."));
   EXPECT_EQ(render("{{ strftime_now('') }}{{ strftime_now('%%é') }}"), "%é");
 }
 
@@ -171,25 +202,29 @@ TEST(ChatTemplate, GenerationTagsAreAccepted) {
 }
 
 std::string render_open(std::string_view source, std::string_view messages) {
-  return render(source, ChatTemplate::Input{.messages_json = messages, .add_generation_prompt = false,
+  return render(source, ChatTemplate::Input{.messages_json = messages,
+                                            .add_generation_prompt = false,
                                             .continue_final_message = true});
 }
 
 TEST(ChatTemplate, TheFinalMessageIsLeftOpen) {
   const char* chat = R"([{"role":"user","content":"Sure"},{"role":"assistant","content":"Sure"}])";
-  EXPECT_EQ(render_open(kChatMl, chat), "<|im_start|>user\nSure<|im_end|>\n<|im_start|>assistant\nSure");
+  EXPECT_EQ(render_open(kChatMl, chat),
+            "<|im_start|>user\nSure<|im_end|>\n<|im_start|>assistant\nSure");
   EXPECT_EQ(render_open(kChatMl, R"([{"role":"assistant","content":" Well, "}])"),
             "<|im_start|>assistant\n Well, ");
   const char* trimming = "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}";
   EXPECT_EQ(render_open(trimming, R"([{"role":"assistant","content":" Well, "}])"), "[Well,");
   const char* parts = "{% for m in messages %}[{{ m.content[0].text }}]{% endfor %}";
-  EXPECT_EQ(render_open(parts, R"([{"role":"assistant","content":[{"type":"text","text":"Hm"}]}])"), "[Hm");
+  EXPECT_EQ(render_open(parts, R"([{"role":"assistant","content":[{"type":"text","text":"Hm"}]}])"),
+            "[Hm");
 }
 
 TEST(ChatTemplate, AFinalMessageThatIsNotShownIsAnError) {
-  for (const char* messages : {R"([{"role":"assistant","content":"gone"}])", R"([{"role":"assistant"}])", "[]"}) {
-    const auto text =
-        try_render("nothing", ChatTemplate::Input{.messages_json = messages, .continue_final_message = true});
+  for (const char* messages :
+       {R"([{"role":"assistant","content":"gone"}])", R"([{"role":"assistant"}])", "[]"}) {
+    const auto text = try_render(
+        "nothing", ChatTemplate::Input{.messages_json = messages, .continue_final_message = true});
     ASSERT_FALSE(text) << messages;
     EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(text.error().message, HasSubstr("continue_final_message"));

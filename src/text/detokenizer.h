@@ -1,6 +1,6 @@
-// Token ids, one at a time, to text that is valid UTF-8 at every step: bytes of an incomplete character
-// are held back until it is whole. One per choice; owned by the output thread. Chunks joined equal the
-// whole text.
+// Token ids, one at a time, to text that is valid UTF-8 at every step: bytes of an incomplete
+// character are held back until it is whole. One per choice; owned by the output thread. Chunks
+// joined equal the whole text.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ class Detokenizer {
   // its special tokens that are not in their own text.
   Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens,
               bool spaces_between_special_tokens = true);
-  // Appends the token; returns the text that became complete (maybe empty). Bytes that can never become
-  // valid UTF-8 are given as U+FFFD.
+  // Appends the token; returns the text that became complete (maybe empty). Bytes that can never
+  // become valid UTF-8 are given as U+FFFD.
   std::string push(TokenId id);
   // At the end: what was held back, incomplete bytes as one U+FFFD.
   std::string flush();

@@ -26,10 +26,10 @@ TEST(Utf8, ReplacesAsOtherLossyDecodersDo) {
   EXPECT_EQ(decode("\xC3\xA9"), "\xC3\xA9");
   EXPECT_EQ(decode("\xC3"), "+");
   EXPECT_EQ(decode("\xF0\x9F\x99"), "+");
-  EXPECT_EQ(decode("\xF0\x9F\x99x"), bad + "x");               // one per longest good part
-  EXPECT_EQ(decode("\xC0\x80"), bad + bad);                    // overlong
-  EXPECT_EQ(decode("\xE0\x80\x80"), bad + bad + bad);          // overlong
-  EXPECT_EQ(decode("\xED\xA0\x80"), bad + bad + bad);          // surrogate
+  EXPECT_EQ(decode("\xF0\x9F\x99x"), bad + "x");                 // one per longest good part
+  EXPECT_EQ(decode("\xC0\x80"), bad + bad);                      // overlong
+  EXPECT_EQ(decode("\xE0\x80\x80"), bad + bad + bad);            // overlong
+  EXPECT_EQ(decode("\xED\xA0\x80"), bad + bad + bad);            // surrogate
   EXPECT_EQ(decode("\xF4\x90\x80\x80"), bad + bad + bad + bad);  // above U+10FFFF
   EXPECT_EQ(decode("\x80z"), bad + "z");
   EXPECT_EQ(decode("\xFF"), bad);

@@ -1,5 +1,6 @@
-// Finds the first stop string in a growing text and holds back what could become one. The same object
-// serves streams and whole answers, so both are cut at the same byte, however the text is cut in pieces.
+// Finds the first stop string in a growing text and holds back what could become one. The same
+// object serves streams and whole answers, so both are cut at the same byte, however the text is
+// cut in pieces.
 #pragma once
 
 #include <optional>

@@ -43,11 +43,13 @@ bool stated(std::int8_t choice) { return choice >= 0; }
 std::vector<std::int32_t> types_of(const VocabSpec& spec) {
   using Type = VocabSpec::TokenType;
   std::vector<std::int32_t> types(spec.tokens.size(), static_cast<std::int32_t>(Type::kNormal));
-  for (std::size_t i = 0; i < spec.types.size(); ++i) types[i] = static_cast<std::int32_t>(spec.types[i]);
+  for (std::size_t i = 0; i < spec.types.size(); ++i)
+    types[i] = static_cast<std::int32_t>(spec.types[i]);
   const auto mark = [&](std::optional<TokenId> id) {
     if (!id) return;
     std::int32_t& type = types[static_cast<std::size_t>(*id)];
-    if (type == static_cast<std::int32_t>(Type::kNormal)) type = static_cast<std::int32_t>(Type::kControl);
+    if (type == static_cast<std::int32_t>(Type::kNormal))
+      type = static_cast<std::int32_t>(Type::kControl);
   };
   // What ends a text must never be shown as text, whatever type a converter gave it.
   mark(spec.eos);
@@ -64,7 +66,8 @@ Status check(const VocabSpec& spec) {
   const std::size_t count = spec.tokens.size();
   if (count == 0) return make_error(ErrorCode::kBadFile, "the model's vocabulary has no tokens");
   if (count > static_cast<std::size_t>(std::numeric_limits<TokenId>::max())) {
-    return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens, more than there are ids", count);
+    return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens, more than there are ids",
+                      count);
   }
   if (!spec.types.empty() && spec.types.size() != count) {
     return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens but {} token types", count,
@@ -74,12 +77,16 @@ Status check(const VocabSpec& spec) {
     return make_error(ErrorCode::kBadFile, "the vocabulary has {} tokens but {} scores", count,
                       spec.scores.size());
   }
-  const std::pair<const char*, std::optional<TokenId>> roles[] = {
-      {"bos", spec.bos}, {"eos", spec.eos}, {"eot", spec.eot}, {"unk", spec.unk}, {"pad", spec.pad}};
+  const std::pair<const char*, std::optional<TokenId>> roles[] = {{"bos", spec.bos},
+                                                                  {"eos", spec.eos},
+                                                                  {"eot", spec.eot},
+                                                                  {"unk", spec.unk},
+                                                                  {"pad", spec.pad}};
   for (const auto& [role, id] : roles) {
     if (id && (*id < 0 || static_cast<std::size_t>(*id) >= count)) {
-      return make_error(ErrorCode::kBadFile, "the {} token's id {} is outside the vocabulary of {} tokens",
-                        role, *id, count);
+      return make_error(ErrorCode::kBadFile,
+                        "the {} token's id {} is outside the vocabulary of {} tokens", role, *id,
+                        count);
     }
   }
   return {};
@@ -173,8 +180,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokeniz
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab(const VocabSpec& spec) {
   QUIRE_TRY(check(spec));
   if (spec.kind == VocabSpec::Kind::kBpe && (spec.pre.empty() || spec.pre == "default")) {
-    log_warning("the model file names no pre-tokenizer of its family (tokenizer.ggml.pre is \"{}\"): "
-                "text may be cut in other places than in training, and answers be worse", spec.pre);
+    log_warning(
+        "the model file names no pre-tokenizer of its family (tokenizer.ggml.pre is \"{}\"): "
+        "text may be cut in other places than in training, and answers be worse",
+        spec.pre);
   }
   QUIRE_ASSIGN(auto handle, build(spec));
   auto impl = std::make_unique<Impl>(std::move(handle));
@@ -203,7 +212,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab(const VocabSpec& spec) 
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
 
-Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
+                                               bool add_special_tokens) const {
   rust::Vec<std::uint32_t> raw;
   QUIRE_TRY(rust_call(ErrorCode::kInvalidArgument, [&] {
     rs::encode(*impl_->handle, rust_bytes(text), add_special_tokens && impl_->post_process, raw);

@@ -1,4 +1,5 @@
-// Text to token ids and back to bytes, by the Hugging Face `tokenizers` crate. Thread safe once built.
+// Text to token ids and back to bytes, by the Hugging Face `tokenizers` crate. Thread safe once
+// built.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +35,9 @@ class Tokenizer {
   // own post-processor or metadata says; never a second bos.
   Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const;
 
-  // The bytes that token `id` stands for in running text (byte-level alphabet and byte fallback undone,
-  // SentencePiece's mark as a space); a special token gives its own text. Empty for ids out of range.
+  // The bytes that token `id` stands for in running text (byte-level alphabet and byte fallback
+  // undone, SentencePiece's mark as a space); a special token gives its own text. Empty for ids out
+  // of range.
   std::string_view token_bytes(TokenId id) const;
   // The token's spelling in the vocabulary, e.g. "Ġthe"; empty for ids out of range.
   std::string_view token_text(TokenId id) const;

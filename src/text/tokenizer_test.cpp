@@ -31,8 +31,8 @@ std::unique_ptr<Tokenizer> load(const std::string& json, const std::string& conf
 }
 
 const Tokenizer& golden() {
-  static const std::unique_ptr<Tokenizer> tokenizer =
-      load(read("tests/golden/llama/tokenizer.json"), read("tests/golden/llama/tokenizer_config.json"));
+  static const std::unique_ptr<Tokenizer> tokenizer = load(
+      read("tests/golden/llama/tokenizer.json"), read("tests/golden/llama/tokenizer_config.json"));
   return *tokenizer;
 }
 
@@ -137,11 +137,13 @@ TEST(TokenizerJson, TheConfigDecidesOverThePostProcessor) {
   const std::string names = R"("bos_token":"<s>","eos_token":"</s>")";
   const auto without = load(small_json(kBosTemplate), "{" + names + R"(,"add_bos_token":false})");
   EXPECT_THAT(*without->encode("a", true), ElementsAre(2));
-  const auto with = load(small_json(""), "{" + names + R"(,"add_bos_token":true,"add_eos_token":true})");
+  const auto with =
+      load(small_json(""), "{" + names + R"(,"add_bos_token":true,"add_eos_token":true})");
   EXPECT_THAT(*with->encode("a", true), ElementsAre(0, 2, 1));
   EXPECT_THAT(*with->encode("<s>a</s>", true), ElementsAre(0, 2, 1));
   EXPECT_THAT(*with->encode("", true), ElementsAre(0, 1));
-  const auto by_class = load(small_json(""), "{" + names + R"(,"tokenizer_class":"LlamaTokenizerFast"})");
+  const auto by_class =
+      load(small_json(""), "{" + names + R"(,"tokenizer_class":"LlamaTokenizerFast"})");
   EXPECT_THAT(*by_class->encode("a", true), ElementsAre(0, 2));
 }
 
@@ -195,10 +197,13 @@ TEST(TokenizerJson, ManyThreadsGetTheSameIds) {
 }
 
 TEST(SpecialTokens, EveryEndOfATurnIsFound) {
-  const std::vector<MarkedToken> llama3 = {
-      {128000, "<|begin_of_text|>"}, {128001, "<|end_of_text|>"}, {128008, "<|eom_id|>"}, {128009, "<|eot_id|>"}};
+  const std::vector<MarkedToken> llama3 = {{128000, "<|begin_of_text|>"},
+                                           {128001, "<|end_of_text|>"},
+                                           {128008, "<|eom_id|>"},
+                                           {128009, "<|eot_id|>"}};
   EXPECT_THAT(find_end_ids(llama3, {128009}), ElementsAre(128001, 128008, 128009));
-  const std::vector<MarkedToken> coder = {{5, "<|im_end|>"}, {6, "<|file_sep|>"}, {4, "<|endoftext|>"}};
+  const std::vector<MarkedToken> coder = {
+      {5, "<|im_end|>"}, {6, "<|file_sep|>"}, {4, "<|endoftext|>"}};
   EXPECT_THAT(find_end_ids(coder, {5}), ElementsAre(4, 5));
   const std::vector<MarkedToken> harmony = {{1, "<|end|>"}, {2, "<|return|>"}, {3, "<|call|>"}};
   EXPECT_THAT(find_end_ids(harmony, {}), ElementsAre(2, 3));

@@ -43,13 +43,17 @@ TEST(TokenizerVocab, MergesInOrderOfRank) {
 
 TEST(TokenizerVocab, PreTokenizersCutDigitsInTheirOwnWay) {
   const std::pair<const char*, const char*> cases[] = {
-      {"gpt-2", "1111|11"},      {"llama-bpe", "111|111"}, {"llama3", "111|111"},
-      {"llama-v3", "111|111"},   {"qwen2", "1|1|1|1|1|1"}, {"smollm", "1|1|1|1|1|1"},
-      {"starcoder", "1|1|1|1|1|1"}, {"command-r", "1|1|1|1|1|1"}, {"deepseek-llm", "1111|11"},
-      {"deepseek-coder", "1|1|1|1|1|1"}, {"deepseek-v3", "111|111"}, {"falcon", "111|111"},
-      {"tekken", "1|1|1|1|1|1"}, {"gpt-4o", "111|111"},    {"default", "111|111"},
-      {"bloom", "1111|11"},      {"viking", "1|1|1|1|1|1"}, {"chatglm-bpe", "111|111"},
-      {"dbrx", "111|111"},       {"stablelm2", "1|1|1|1|1|1"}, {"olmo", "1111|11"}};
+      {"gpt-2", "1111|11"},         {"llama-bpe", "111|111"},
+      {"llama3", "111|111"},        {"llama-v3", "111|111"},
+      {"qwen2", "1|1|1|1|1|1"},     {"smollm", "1|1|1|1|1|1"},
+      {"starcoder", "1|1|1|1|1|1"}, {"command-r", "1|1|1|1|1|1"},
+      {"deepseek-llm", "1111|11"},  {"deepseek-coder", "1|1|1|1|1|1"},
+      {"deepseek-v3", "111|111"},   {"falcon", "111|111"},
+      {"tekken", "1|1|1|1|1|1"},    {"gpt-4o", "111|111"},
+      {"default", "111|111"},       {"bloom", "1111|11"},
+      {"viking", "1|1|1|1|1|1"},    {"chatglm-bpe", "111|111"},
+      {"dbrx", "111|111"},          {"stablelm2", "1|1|1|1|1|1"},
+      {"olmo", "1111|11"}};
   for (const auto& [pre, expected] : cases) {
     const auto tokenizer = load(test::byte_level_spec(digit_merges(), {}, pre));
     EXPECT_EQ(cuts(*tokenizer, "111111"), expected) << pre;
@@ -58,16 +62,73 @@ TEST(TokenizerVocab, PreTokenizersCutDigitsInTheirOwnWay) {
 
 TEST(TokenizerVocab, EveryKnownPreTokenizerLoadsAndLosesNothing) {
   const std::string text = "Hello WORLD's  naïve\t漢字かな 1234 x_y\r\n\r\n  ¡🙂! (a.b),ไทย한국어 ";
-  for (const char* pre :
-       {"default", "gpt-2", "phi-2", "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1",
-        "pixtral", "midm-2.0", "lfm2", "smollm", "qwen2", "qwen35", "deepseek-r1-qwen", "megrez",
-        "deepseek-llm", "deepseek-coder", "deepseek-v3", "hunyuan", "hunyuan-dense", "falcon", "mpt",
-        "starcoder", "refact", "command-r", "stablelm2", "olmo", "dbrx", "smaug-bpe", "tekken",
-        "gpt-4o", "llama4", "kimi-k2", "chatglm-bpe", "glm4", "bloom", "poro-chat", "gpt3-finnish",
-        "exaone", "exaone4", "exaone-moe", "minerva-7b", "viking", "codeshell", "jais", "jais-2",
-        "jina-v1-en", "jina-v2-code", "jina-v2-es", "jina-v2-de", "chameleon", "trillion",
-        "granite-docling", "bailingmoe", "seed-coder", "tiny_aya", "minimax-m2", "grok-2", "mellum",
-        "mellum2", "roberta-bpe", "modern-bert", "gigachat", "a.x-4.0", "solar-open", ""}) {
+  for (const char* pre : {"default",
+                          "gpt-2",
+                          "phi-2",
+                          "llama-bpe",
+                          "llama3",
+                          "llama-v3",
+                          "falcon3",
+                          "falcon-h1",
+                          "pixtral",
+                          "midm-2.0",
+                          "lfm2",
+                          "smollm",
+                          "qwen2",
+                          "qwen35",
+                          "deepseek-r1-qwen",
+                          "megrez",
+                          "deepseek-llm",
+                          "deepseek-coder",
+                          "deepseek-v3",
+                          "hunyuan",
+                          "hunyuan-dense",
+                          "falcon",
+                          "mpt",
+                          "starcoder",
+                          "refact",
+                          "command-r",
+                          "stablelm2",
+                          "olmo",
+                          "dbrx",
+                          "smaug-bpe",
+                          "tekken",
+                          "gpt-4o",
+                          "llama4",
+                          "kimi-k2",
+                          "chatglm-bpe",
+                          "glm4",
+                          "bloom",
+                          "poro-chat",
+                          "gpt3-finnish",
+                          "exaone",
+                          "exaone4",
+                          "exaone-moe",
+                          "minerva-7b",
+                          "viking",
+                          "codeshell",
+                          "jais",
+                          "jais-2",
+                          "jina-v1-en",
+                          "jina-v2-code",
+                          "jina-v2-es",
+                          "jina-v2-de",
+                          "chameleon",
+                          "trillion",
+                          "granite-docling",
+                          "bailingmoe",
+                          "seed-coder",
+                          "tiny_aya",
+                          "minimax-m2",
+                          "grok-2",
+                          "mellum",
+                          "mellum2",
+                          "roberta-bpe",
+                          "modern-bert",
+                          "gigachat",
+                          "a.x-4.0",
+                          "solar-open",
+                          ""}) {
     const auto tokenizer = Tokenizer::from_vocab(test::byte_level_spec({}, {}, pre));
     ASSERT_TRUE(tokenizer) << pre << ": " << tokenizer.error().message;
     const auto ids = (*tokenizer)->encode(text, false);
@@ -157,8 +218,8 @@ TEST(TokenizerVocab, BadVocabulariesAreRefused) {
 }
 
 TEST(TokenizerVocab, SentencePieceMergesByScore) {
-  const auto tokenizer = load(test::sentencepiece_spec(
-      {"▁t", "he", "▁the", "▁", "t", "h", "e", "in", "▁in", "i", "n"}));
+  const auto tokenizer = load(
+      test::sentencepiece_spec({"▁t", "he", "▁the", "▁", "t", "h", "e", "in", "▁in", "i", "n"}));
   EXPECT_EQ(cuts(*tokenizer, "the in"), " the| in");
   EXPECT_EQ(cuts(*tokenizer, "then"), " the|n");
   EXPECT_EQ(cuts(*tokenizer, "the", true), "<s>| the");

@@ -8,9 +8,9 @@ namespace quire {
 namespace {
 
 struct Lead {
-  std::size_t size = 0;        // bytes of the character; 0: no character begins with this byte
-  std::uint8_t low = 0x80;     // range of the second byte: no overlong forms, no surrogates,
-  std::uint8_t high = 0xBF;    // nothing above U+10FFFF
+  std::size_t size = 0;      // bytes of the character; 0: no character begins with this byte
+  std::uint8_t low = 0x80;   // range of the second byte: no overlong forms, no surrogates,
+  std::uint8_t high = 0xBF;  // nothing above U+10FFFF
 };
 
 Lead lead_of(std::uint8_t byte) {
