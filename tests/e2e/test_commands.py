@@ -68,7 +68,7 @@ def test_context_longer_than_the_model(binary):
 
 
 def test_memory_for_no_sequence(binary):
-    fails_with(run_quire(binary, "serve", TINY, "--max-model-len", "256", "--num-gpu-blocks-override", "1"), "block")
+    fails_with(run_quire(binary, "serve", TINY, "--max-model-len", "256", "--kv-cache-memory-bytes", "4K"), "--max-model-len", "256")
 
 
 @pytest.mark.parametrize("command", ["serve", "inspect"])
