@@ -100,6 +100,7 @@ class Tables {
 #ifdef QUIRE_HAVE_ISA_neon
     if (!f.neon) return;
     fill_matmul_neon(&table.mm);
+    fill_vector_kernels_neon(&table.vec);
     add("neon", table);
 #endif
   }

@@ -112,6 +112,7 @@ struct VectorKernels {
 void fill_vector_kernels_ref(VectorKernels* kernels);
 void fill_vector_kernels_avx2(VectorKernels* kernels);
 void fill_vector_kernels_avx512(VectorKernels* kernels);
+void fill_vector_kernels_neon(VectorKernels* kernels);
 // The tiles of the ISA tables over the scalar emulation of a vector, for tests.
 void fill_vector_kernels_emulated(VectorKernels* kernels);
 

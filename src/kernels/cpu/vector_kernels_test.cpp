@@ -32,6 +32,8 @@ std::vector<Table> tables() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     fill_vector_kernels_avx512(&all.emplace_back(Table{"avx512", {}}).kernels);
   }
+#elif defined(__aarch64__)
+  fill_vector_kernels_neon(&all.emplace_back(Table{"neon", {}}).kernels);
 #endif
   return all;
 }

@@ -10,10 +10,10 @@ namespace quire::QUIRE_ISA {
 
 // Register tile: kBlock query vectors x kVecs sixteens.
 inline constexpr int kBlock = 6;
-#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(QUIRE_VEC_SCALAR)
-inline constexpr int kVecs = 1;  // 16 registers of 8 lanes
-#else
+#if defined(__AVX512F__) || defined(QUIRE_VEC_SCALAR)
 inline constexpr int kVecs = 4;
+#else
+inline constexpr int kVecs = 1;  // a sixteen takes two registers of 16 (AVX2), or four of 32 (NEON)
 #endif
 
 QUIRE_INLINE int64_t pad16(int64_t n) { return (n + 15) / 16 * 16; }
