@@ -1,5 +1,5 @@
-// The OpenAI-compatible server: routes, keys, CORS, the text pool and the HTTP server, wired to an engine. The app
-// makes the parts, which must outlive it:
+// The OpenAI-compatible server: routes, keys, CORS, the text pool and the HTTP server, wired to an
+// engine. The app makes the parts, which must outlive it:
 //
 //   ServerMetrics metrics({model_name, max_model_len});
 //   Engine engine(engine_options, std::move(executor), &tokenizer, &metrics);
@@ -27,13 +27,14 @@ class ApiServer {
     TextService* text = nullptr;
     ServerMetrics* metrics = nullptr;
   };
-  // Listens and serves when it returns. A taken port or a bad address is an error that says what to do.
+  // Listens and serves when it returns. A taken port or a bad address is an error that says what to
+  // do.
   static Result<std::unique_ptr<ApiServer>> start(ServerOptions options, Parts parts);
   ~ApiServer();  // shutdown(0)
 
   std::uint16_t port() const;
-  // Stops accepting, closes idle connections and waits until what runs is answered or the limit passes; then the rest
-  // is aborted. True when all was answered. Idempotent.
+  // Stops accepting, closes idle connections and waits until what runs is answered or the limit
+  // passes; then the rest is aborted. True when all was answered. Idempotent.
   bool shutdown(double timeout_s);
 
  private:

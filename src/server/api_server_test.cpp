@@ -15,7 +15,8 @@ namespace {
 
 namespace json = boost::json;
 
-json::value ask(FakeServer& server, std::string_view path, std::string_view body, int status = 200) {
+json::value ask(FakeServer& server, std::string_view path, std::string_view body,
+                int status = 200) {
   RawClient client(server.server->port());
   client.post(path, body);
   const auto reply = client.read();
@@ -24,7 +25,8 @@ json::value ask(FakeServer& server, std::string_view path, std::string_view body
 }
 
 // The data of a stream's events; checks the end.
-std::vector<json::value> ask_stream(FakeServer& server, std::string_view path, std::string_view body) {
+std::vector<json::value> ask_stream(FakeServer& server, std::string_view path,
+                                    std::string_view body) {
   RawClient client(server.server->port());
   client.post(path, body);
   const auto reply = client.read();
@@ -49,21 +51,28 @@ const char* kChat = R"({"messages": [{"role": "user", "content": "hi"}], "max_to
 
 TEST(ApiServer, CompletionShape) {
   FakeServer server;
-  const auto body = ask(server, "/v1/completions", R"({"model": "tiny", "prompt": "ab", "max_tokens": 5})");
+  const auto body =
+      ask(server, "/v1/completions", R"({"model": "tiny", "prompt": "ab", "max_tokens": 5})");
   EXPECT_EQ(body.at("object").as_string(), "text_completion");
   EXPECT_EQ(body.at("model").as_string(), "tiny");
   const auto& choice = body.at("choices").at(0);
   EXPECT_EQ(choice.at("text").as_string(), "hello");
   EXPECT_EQ(choice.at("finish_reason").as_string(), "length");
   EXPECT_TRUE(choice.at("logprobs").is_null() && choice.at("stop_reason").is_null());
-  EXPECT_EQ(json::serialize(body.at("usage")), R"({"prompt_tokens":2,"completion_tokens":5,"total_tokens":7})");
-  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": "ab"})").at("choices").at(0).at("finish_reason").as_string(),
+  EXPECT_EQ(json::serialize(body.at("usage")),
+            R"({"prompt_tokens":2,"completion_tokens":5,"total_tokens":7})");
+  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": "ab"})")
+                .at("choices")
+                .at(0)
+                .at("finish_reason")
+                .as_string(),
             "stop");
 }
 
 TEST(ApiServer, SeveralPromptsKeepTheirOrder) {
   FakeServer server;
-  const auto body = ask(server, "/v1/completions", R"({"prompt": ["a", "bcd"], "max_tokens": 2, "echo": true})");
+  const auto body =
+      ask(server, "/v1/completions", R"({"prompt": ["a", "bcd"], "max_tokens": 2, "echo": true})");
   EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "ahe");
   EXPECT_EQ(body.at("choices").at(1).at("text").as_string(), "bcdhe");
   EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 4);
@@ -72,7 +81,8 @@ TEST(ApiServer, SeveralPromptsKeepTheirOrder) {
 
 TEST(ApiServer, EchoWithLogprobsCoversPromptAndAnswer) {
   FakeServer server;
-  const auto body = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 2, "echo": true, "logprobs": 2})");
+  const auto body = ask(server, "/v1/completions",
+                        R"({"prompt": "abc", "max_tokens": 2, "echo": true, "logprobs": 2})");
   const auto& lists = body.at("choices").at(0).at("logprobs");
   EXPECT_EQ(json::serialize(lists.at("tokens")), R"(["a","b","c","h","e"])");
   EXPECT_EQ(json::serialize(lists.at("text_offset")), "[0,1,2,3,4]");
@@ -82,11 +92,13 @@ TEST(ApiServer, EchoWithLogprobsCoversPromptAndAnswer) {
 
 TEST(ApiServer, EchoAloneRunsNothing) {
   FakeServer server;
-  const auto body = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 0, "echo": true})");
+  const auto body =
+      ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 0, "echo": true})");
   EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "abc");
   EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 0);
   EXPECT_EQ(server.generator.last_request(), nullptr);
-  const auto scored = ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 0, "echo": true, "logprobs": 0})");
+  const auto scored = ask(server, "/v1/completions",
+                          R"({"prompt": "abc", "max_tokens": 0, "echo": true, "logprobs": 0})");
   EXPECT_EQ(scored.at("choices").at(0).at("text").as_string(), "abc");
   EXPECT_EQ(scored.at("choices").at(0).at("logprobs").at("tokens").as_array().size(), 3U);
   EXPECT_EQ(scored.at("usage").at("total_tokens").as_int64(), 3);
@@ -96,7 +108,9 @@ TEST(ApiServer, StreamEqualsPlain) {
   FakeServer server;
   const std::string base = R"({"prompt": "ab", "max_tokens": 7, "logprobs": 1, "echo": true)";
   const auto plain = ask(server, "/v1/completions", base + "}");
-  const auto events = ask_stream(server, "/v1/completions", base + R"(, "stream": true, "stream_options": {"include_usage": true}})");
+  const auto events =
+      ask_stream(server, "/v1/completions",
+                 base + R"(, "stream": true, "stream_options": {"include_usage": true}})");
   std::string text;
   json::array tokens, offsets;
   for (std::size_t i = 0; i + 1 < events.size(); ++i) {
@@ -106,7 +120,8 @@ TEST(ApiServer, StreamEqualsPlain) {
     text += json::value_to<std::string>(choice.at("text"));
     EXPECT_EQ(choice.at("finish_reason").is_null(), i + 2 < events.size());
     for (const auto& token : choice.at("logprobs").at("tokens").as_array()) tokens.push_back(token);
-    for (const auto& offset : choice.at("logprobs").at("text_offset").as_array()) offsets.push_back(offset);
+    for (const auto& offset : choice.at("logprobs").at("text_offset").as_array())
+      offsets.push_back(offset);
   }
   EXPECT_EQ(text, plain.at("choices").at(0).at("text").as_string());
   EXPECT_EQ(tokens, plain.at("choices").at(0).at("logprobs").at("tokens").as_array());
@@ -117,7 +132,8 @@ TEST(ApiServer, StreamEqualsPlain) {
 
 TEST(ApiServer, StreamsOfSeveralPromptsEndEachChoice) {
   FakeServer server;
-  const auto events = ask_stream(server, "/v1/completions", R"({"prompt": ["a", "b", "c"], "max_tokens": 4, "stream": true})");
+  const auto events = ask_stream(server, "/v1/completions",
+                                 R"({"prompt": ["a", "b", "c"], "max_tokens": 4, "stream": true})");
   std::map<std::int64_t, std::string> texts;
   std::map<std::int64_t, int> ends;
   for (const auto& event : events) {
@@ -132,7 +148,8 @@ TEST(ApiServer, StreamsOfSeveralPromptsEndEachChoice) {
 
 TEST(ApiServer, ChatShapeAndStream) {
   FakeServer server;
-  const auto plain = ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "logprobs": true, "top_logprobs": 2})");
+  const auto plain = ask(server, "/v1/chat/completions",
+                         std::string(kChat) + R"(, "logprobs": true, "top_logprobs": 2})");
   EXPECT_EQ(plain.at("object").as_string(), "chat.completion");
   const auto& choice = plain.at("choices").at(0);
   EXPECT_EQ(choice.at("message").at("role").as_string(), "assistant");
@@ -140,8 +157,10 @@ TEST(ApiServer, ChatShapeAndStream) {
   EXPECT_EQ(choice.at("logprobs").at("content").as_array().size(), 5U);
   EXPECT_EQ(choice.at("logprobs").at("content").at(0).at("top_logprobs").as_array().size(), 2U);
 
-  const auto events = ask_stream(server, "/v1/chat/completions",
-                                 std::string(kChat) + R"(, "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
+  const auto events = ask_stream(
+      server, "/v1/chat/completions",
+      std::string(kChat) +
+          R"(, "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
   EXPECT_EQ(events[0].at("choices").at(0).at("delta").at("role").as_string(), "assistant");
   EXPECT_EQ(events[0].at("choices").at(0).at("delta").at("content").as_string(), "");
   std::string text;
@@ -181,21 +200,27 @@ TEST(ApiServer, ParametersReachTheEngine) {
 
 TEST(ApiServer, ContextLength) {
   FakeServer server;
-  const auto too_long = ask(server, "/v1/completions", fmt::format(R"({{"prompt": "{}"}})", std::string(300, 'x')), 400);
+  const auto too_long = ask(server, "/v1/completions",
+                            fmt::format(R"({{"prompt": "{}"}})", std::string(300, 'x')), 400);
   EXPECT_EQ(too_long.at("error").at("code").as_string(), "context_length_exceeded");
   const auto message = json::value_to<std::string>(too_long.at("error").at("message"));
   EXPECT_NE(message.find("256"), std::string::npos);
   EXPECT_NE(message.find("300"), std::string::npos);
   ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 254})", 400);
   ask(server, "/v1/completions", R"({"prompt": "abc", "max_tokens": 253})");
-  const auto cut = ask(server, "/v1/completions",
-                       fmt::format(R"({{"prompt": "{}", "truncate_prompt_tokens": 5}})", std::string(300, 'x')));
+  const auto cut =
+      ask(server, "/v1/completions",
+          fmt::format(R"({{"prompt": "{}", "truncate_prompt_tokens": 5}})", std::string(300, 'x')));
   EXPECT_EQ(cut.at("usage").at("prompt_tokens").as_int64(), 5);
 }
 
 TEST(ApiServer, ModelDependentChecks) {
   FakeServer server;
-  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": [1, 999]})", 400).at("error").at("param").as_string(), "prompt");
+  EXPECT_EQ(ask(server, "/v1/completions", R"({"prompt": [1, 999]})", 400)
+                .at("error")
+                .at("param")
+                .as_string(),
+            "prompt");
   ask(server, "/v1/completions", R"({"prompt": "x", "logit_bias": {"999": 1}})", 400);
   ask(server, "/v1/completions", R"({"prompt": "x", "logprobs": 21})", 400);
   ask(server, "/v1/completions", R"({"prompt": ""})", 400);
@@ -227,12 +252,18 @@ TEST(ApiServer, EngineRefusalsAndFailures) {
 TEST(ApiServer, TokenizeAndDetokenize) {
   FakeServer server;
   const auto body = ask(server, "/tokenize", R"({"prompt": "ab", "return_token_strs": true})");
-  EXPECT_EQ(json::serialize(body), R"({"count":2,"max_model_len":256,"tokens":[97,98],"token_strs":["a","b"]})");
+  EXPECT_EQ(json::serialize(body),
+            R"({"count":2,"max_model_len":256,"tokens":[97,98],"token_strs":["a","b"]})");
   EXPECT_EQ(ask(server, "/tokenize", R"({"prompt": ""})").at("count").as_int64(), 0);
-  EXPECT_GT(ask(server, "/tokenize", R"({"messages": [{"role": "user", "content": "x"}]})").at("count").as_int64(), 3);
+  EXPECT_GT(ask(server, "/tokenize", R"({"messages": [{"role": "user", "content": "x"}]})")
+                .at("count")
+                .as_int64(),
+            3);
   EXPECT_EQ(ask(server, "/detokenize", R"({"tokens": [97, 98]})").at("prompt").as_string(), "ab");
-  for (const char* bad : {"{}", R"({"prompt": 5})", R"({"prompt": ["a"]})", R"({"messages": "x"})"}) ask(server, "/tokenize", bad, 400);
-  for (const char* bad : {"[-1]", "[\"a\"]", "\"abc\"", "[1.5]", "[99999999999999999999]", "[999]"}) {
+  for (const char* bad : {"{}", R"({"prompt": 5})", R"({"prompt": ["a"]})", R"({"messages": "x"})"})
+    ask(server, "/tokenize", bad, 400);
+  for (const char* bad :
+       {"[-1]", "[\"a\"]", "\"abc\"", "[1.5]", "[99999999999999999999]", "[999]"}) {
     ask(server, "/detokenize", fmt::format(R"({{"tokens": {}}})", bad), 400);
   }
   ask(server, "/tokenize", R"({"prompt": "x", "model": "other"})", 404);
@@ -256,8 +287,10 @@ TEST(ApiServer, ModelsHealthVersionMetrics) {
   EXPECT_EQ(json::parse(get("/load").body).at("server_load").as_int64(), 0);
   const auto metrics = get("/metrics");
   EXPECT_EQ(metrics.headers.at("content-type").substr(0, 10), "text/plain");
-  for (const char* name : {"vllm:num_requests_running{", "vllm:request_success_total{", "vllm:iteration_tokens_total_bucket{",
-                           "# TYPE vllm:prompt_tokens_total counter", "http_requests_total{handler=\"/v1/models\""}) {
+  for (const char* name :
+       {"vllm:num_requests_running{", "vllm:request_success_total{",
+        "vllm:iteration_tokens_total_bucket{", "# TYPE vllm:prompt_tokens_total counter",
+        "http_requests_total{handler=\"/v1/models\""}) {
     EXPECT_NE(metrics.body.find(name), std::string::npos) << name;
   }
   const auto wrong = get("/v1/completions");

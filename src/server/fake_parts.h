@@ -1,4 +1,5 @@
-// Stand-ins for the engine and the text layer: one token per byte, answers that repeat a script. For tests only.
+// Stand-ins for the engine and the text layer: one token per byte, answers that repeat a script.
+// For tests only.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,9 @@ class FakeText : public TextService {
     for (const TokenId id : ids) out += token_bytes(id);
     return out;
   }
-  std::string_view token_bytes(TokenId id) const override { return spelled_[static_cast<std::size_t>(id)]; }
+  std::string_view token_bytes(TokenId id) const override {
+    return spelled_[static_cast<std::size_t>(id)];
+  }
   std::string_view token_text(TokenId id) const override { return token_bytes(id); }
   std::size_t vocab_size() const override { return spelled_.size(); }
   std::size_t max_token_bytes() const override { return 1; }
@@ -49,8 +52,9 @@ class FakeText : public TextService {
   std::vector<std::string> spelled_;
 };
 
-// Answers each request on a thread of its own: the script's tokens, one delta each, until max_tokens. With hold(),
-// requests stop after their first token until they are aborted or release() is called.
+// Answers each request on a thread of its own: the script's tokens, one delta each, until
+// max_tokens. With hold(), requests stop after their first token until they are aborted or
+// release() is called.
 class FakeGenerator : public Generator {
  public:
   explicit FakeGenerator(std::string script = "hello world") : script_(std::move(script)) {}
@@ -101,7 +105,9 @@ class FakeGenerator : public Generator {
   void get_stuck() { stuck_ = true; }
 
  private:
-  bool is_aborted(RequestId id) const { return std::find(aborted_.begin(), aborted_.end(), id) != aborted_.end(); }
+  bool is_aborted(RequestId id) const {
+    return std::find(aborted_.begin(), aborted_.end(), id) != aborted_.end();
+  }
 
   void run(const Request& request) {
     const std::string_view script = script_;
@@ -119,7 +125,8 @@ class FakeGenerator : public Generator {
       if (i == 0 && request.sampling->prompt_logprobs >= 0) {
         delta.has_prompt_logprobs = true;
         for (std::size_t p = 1; p < request.prompt->size(); ++p) {
-          delta.prompt_logprobs.push_back(scores((*request.prompt)[p], request.sampling->prompt_logprobs));
+          delta.prompt_logprobs.push_back(
+              scores((*request.prompt)[p], request.sampling->prompt_logprobs));
         }
       }
       delta.prompt_tokens = static_cast<std::int32_t>(request.prompt->size());
@@ -127,7 +134,8 @@ class FakeGenerator : public Generator {
       if (end) delta.finish = FinishReason::kStop;
       if (!end && i + 1 == limit) delta.finish = FinishReason::kLength;
       if (static_cast<int>(i) == fail_after_) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what came before is on its way by then
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(100));  // what came before is on its way by then
         delta = OutputDelta{};
         delta.finish = FinishReason::kError;
         delta.error = Error{ErrorCode::kInternal, "the engine broke", ""};
@@ -147,7 +155,8 @@ class FakeGenerator : public Generator {
     out.token = id;
     out.logprob = -0.5F;
     out.rank = 1;
-    for (std::int32_t k = 0; k < count; ++k) out.top.emplace_back((id + k) % 128, -0.5F - static_cast<float>(k));
+    for (std::int32_t k = 0; k < count; ++k)
+      out.top.emplace_back((id + k) % 128, -0.5F - static_cast<float>(k));
     return out;
   }
 
@@ -164,7 +173,8 @@ class FakeGenerator : public Generator {
 
 // A server on a free port with both.
 struct FakeServer {
-  explicit FakeServer(ServerOptions options = {}, std::string script = "hello world") : generator(std::move(script)) {
+  explicit FakeServer(ServerOptions options = {}, std::string script = "hello world")
+      : generator(std::move(script)) {
     options.port = 0;
     if (options.served_model_names.empty()) options.served_model_names = {"tiny"};
     options.max_model_len = 256;

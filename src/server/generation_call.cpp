@@ -7,23 +7,27 @@
 namespace quire {
 namespace {
 
-// With more than this waiting for the client, deltas stay in their channel, where they are merged and capped.
+// With more than this waiting for the client, deltas stay in their channel, where they are merged
+// and capped.
 constexpr std::size_t kMaxBacklogBytes = 256u << 10;
 
 Error error_of(const OutputDelta& delta) {
   if (delta.error) return *delta.error;
   Error error;
-  error.code = delta.finish == FinishReason::kAbort ? ErrorCode::kUnavailable : ErrorCode::kInternal;
+  error.code =
+      delta.finish == FinishReason::kAbort ? ErrorCode::kUnavailable : ErrorCode::kInternal;
   error.message = delta.finish == FinishReason::kAbort
-                      ? "the request was aborted: the server is shutting down, or the answer was not read in time"
+                      ? "the request was aborted: the server is shutting down, or the answer was "
+                        "not read in time"
                       : "generation failed";
   return error;
 }
 
 }  // namespace
 
-void GenerationCall::start(std::shared_ptr<Exchange> exchange, Generator* generator, std::unique_ptr<Answer> answer,
-                           std::vector<Request> requests, std::shared_ptr<void> token) {
+void GenerationCall::start(std::shared_ptr<Exchange> exchange, Generator* generator,
+                           std::unique_ptr<Answer> answer, std::vector<Request> requests,
+                           std::shared_ptr<void> token) {
   auto call = std::make_shared<GenerationCall>();
   call->exchange_ = std::move(exchange);
   call->generator_ = generator;
@@ -88,7 +92,8 @@ bool GenerationCall::take_from(std::size_t index, std::string* events) {
   auto delta = running_[index].channel->take();
   if (!delta) return true;
   running_[index].finished = delta->finish.has_value();
-  if (delta->error || delta->finish == FinishReason::kAbort || delta->finish == FinishReason::kError) {
+  if (delta->error || delta->finish == FinishReason::kAbort ||
+      delta->finish == FinishReason::kError) {
     const Error error = error_of(*delta);
     if (streaming_) {  // what came before the failure is still shown
       delta->finish.reset();

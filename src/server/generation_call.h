@@ -1,6 +1,6 @@
-// One generation request from its submission to its reply: takes deltas from the engine's channels, hands them to the
-// Answer, writes. Lives on its connection's strand; kept alive by its exchange until the reply is over or the client is
-// gone, which aborts what runs.
+// One generation request from its submission to its reply: takes deltas from the engine's channels,
+// hands them to the Answer, writes. Lives on its connection's strand; kept alive by its exchange
+// until the reply is over or the client is gone, which aborts what runs.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,11 @@ namespace quire {
 
 class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
  public:
-  // Any thread. One request per choice of the answer; one without a prompt to run (max_tokens 0 and nothing to score)
-  // has no requests: its choices end at once. `token` is let go of with the call.
-  static void start(std::shared_ptr<Exchange> exchange, Generator* generator, std::unique_ptr<Answer> answer,
-                    std::vector<Request> requests, std::shared_ptr<void> token);
+  // Any thread. One request per choice of the answer; one without a prompt to run (max_tokens 0 and
+  // nothing to score) has no requests: its choices end at once. `token` is let go of with the call.
+  static void start(std::shared_ptr<Exchange> exchange, Generator* generator,
+                    std::unique_ptr<Answer> answer, std::vector<Request> requests,
+                    std::shared_ptr<void> token);
 
  private:
   struct Running {
@@ -30,7 +31,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   };
 
   void begin(std::vector<Request> requests);
-  void wake();   // any thread
+  void wake();  // any thread
   void pump();
   // False when the call is over.
   bool take_from(std::size_t index, std::string* events);

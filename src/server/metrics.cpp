@@ -17,10 +17,12 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 using Labels = std::map<std::string, std::string>;
 
 // vLLM's buckets.
-const Buckets kFirstTokenS{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1,
-                           2.5,  5,    7.5, 10,  20,  40,  80,  160, 640, 2560};
-const Buckets kInterTokenS{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-const Buckets kRequestS{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Buckets kFirstTokenS{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                           1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+const Buckets kInterTokenS{.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                           .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+const Buckets kRequestS{.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
+                        30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Buckets kIterationTokens{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
 // 1, 2, 5, 10, 20, 50, ... up to the limit.
@@ -62,7 +64,8 @@ struct ServerMetrics::Impl {
   }
 
   prometheus::Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
+                                                                                     buckets);
   }
   prometheus::Gauge& gauge(const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
@@ -82,26 +85,35 @@ struct ServerMetrics::Impl {
   std::mutex scrape_mutex;
 
   prometheus::Gauge& running = gauge("vllm:num_requests_running", "Requests in the batch.");
-  prometheus::Gauge& waiting = gauge("vllm:num_requests_waiting", "Requests waiting to be scheduled.");
-  prometheus::Gauge& kv_usage = gauge("vllm:kv_cache_usage_perc", "Used share of the KV cache; 1 is full.");
-  prometheus::Counter& queries = counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.");
-  prometheus::Counter& hits = counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.");
+  prometheus::Gauge& waiting =
+      gauge("vllm:num_requests_waiting", "Requests waiting to be scheduled.");
+  prometheus::Gauge& kv_usage =
+      gauge("vllm:kv_cache_usage_perc", "Used share of the KV cache; 1 is full.");
+  prometheus::Counter& queries =
+      counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.");
+  prometheus::Counter& hits =
+      counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.");
   prometheus::Counter& preemptions = counter("vllm:num_preemptions_total", "Preempted requests.");
-  prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Prompt tokens processed.");
-  prometheus::Counter& generation_tokens = counter("vllm:generation_tokens_total", "Tokens generated.");
-  prometheus::Histogram& iteration = histogram("vllm:iteration_tokens_total", "Tokens per engine step.", kIterationTokens);
+  prometheus::Counter& prompt_tokens =
+      counter("vllm:prompt_tokens_total", "Prompt tokens processed.");
+  prometheus::Counter& generation_tokens =
+      counter("vllm:generation_tokens_total", "Tokens generated.");
+  prometheus::Histogram& iteration =
+      histogram("vllm:iteration_tokens_total", "Tokens per engine step.", kIterationTokens);
   prometheus::Histogram& ttft =
-      histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", kFirstTokenS);
-  prometheus::Histogram& itl =
-      histogram("vllm:inter_token_latency_seconds", "Between two tokens of a request.", kInterTokenS);
-  prometheus::Histogram& e2e =
-      histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its last token.", kRequestS);
+      histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.",
+                kFirstTokenS);
+  prometheus::Histogram& itl = histogram("vllm:inter_token_latency_seconds",
+                                         "Between two tokens of a request.", kInterTokenS);
+  prometheus::Histogram& e2e = histogram("vllm:e2e_request_latency_seconds",
+                                         "From a request's arrival to its last token.", kRequestS);
   prometheus::Histogram& queue =
-      histogram("vllm:request_queue_time_seconds", "From a request's arrival until it is scheduled.", kRequestS);
-  prometheus::Histogram& inference =
-      histogram("vllm:request_inference_time_seconds", "From scheduling to the last token.", kRequestS);
-  prometheus::Histogram& prefill =
-      histogram("vllm:request_prefill_time_seconds", "From scheduling to the first token.", kRequestS);
+      histogram("vllm:request_queue_time_seconds",
+                "From a request's arrival until it is scheduled.", kRequestS);
+  prometheus::Histogram& inference = histogram("vllm:request_inference_time_seconds",
+                                               "From scheduling to the last token.", kRequestS);
+  prometheus::Histogram& prefill = histogram("vllm:request_prefill_time_seconds",
+                                             "From scheduling to the first token.", kRequestS);
   prometheus::Histogram& decode =
       histogram("vllm:request_decode_time_seconds", "From the first token to the last.", kRequestS);
   prometheus::Histogram& request_prompt =
@@ -116,16 +128,21 @@ struct ServerMetrics::Impl {
           .Help("Finished requests by the reason of their end.")
           .Register(registry);
   std::array<prometheus::Counter*, 4> success{};
-  prometheus::Family<prometheus::Counter>& http_family =
-      prometheus::BuildCounter().Name("http_requests_total").Help("Answered HTTP requests.").Register(registry);
+  prometheus::Family<prometheus::Counter>& http_family = prometheus::BuildCounter()
+                                                             .Name("http_requests_total")
+                                                             .Help("Answered HTTP requests.")
+                                                             .Register(registry);
 };
 
-ServerMetrics::ServerMetrics(const MetricsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+ServerMetrics::ServerMetrics(const MetricsOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
 ServerMetrics::~ServerMetrics() = default;
 
 void ServerMetrics::on_first_token(double ttft_s) { impl_->ttft.Observe(std::max(0.0, ttft_s)); }
 void ServerMetrics::on_inter_token(double gap_s) { impl_->itl.Observe(std::max(0.0, gap_s)); }
-void ServerMetrics::on_step(std::int32_t num_tokens, double) { impl_->iteration.Observe(num_tokens); }
+void ServerMetrics::on_step(std::int32_t num_tokens, double) {
+  impl_->iteration.Observe(num_tokens);
+}
 
 void ServerMetrics::on_finished(const RequestTimings& t) {
   const auto observe = [](prometheus::Histogram& histogram, double seconds) {
@@ -157,7 +174,9 @@ std::string ServerMetrics::text(const EngineStats& stats) {
   const KvStats& kv = stats.scheduler.kv;
   impl_->running.Set(stats.scheduler.running);
   impl_->waiting.Set(stats.scheduler.waiting);
-  impl_->kv_usage.Set(kv.num_blocks > 0 ? static_cast<double>(kv.used_blocks) / static_cast<double>(kv.num_blocks) : 0);
+  impl_->kv_usage.Set(kv.num_blocks > 0
+                          ? static_cast<double>(kv.used_blocks) / static_cast<double>(kv.num_blocks)
+                          : 0);
   Impl::raise(impl_->queries, kv.query_tokens);
   Impl::raise(impl_->hits, kv.hit_tokens);
   Impl::raise(impl_->preemptions, stats.scheduler.preemptions);

@@ -1,5 +1,6 @@
-// Prometheus metrics under vLLM's names. Hears of requests and steps as the engine's observer (output and engine
-// thread) and reads the engine's own counters when scraped (io thread). Thread safe.
+// Prometheus metrics under vLLM's names. Hears of requests and steps as the engine's observer
+// (output and engine thread) and reads the engine's own counters when scraped (io thread). Thread
+// safe.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,9 @@ namespace quire {
 
 struct MetricsOptions {
   std::string model_name;
-  std::int32_t max_model_len = 2048;              // bounds the token histograms
-  std::map<std::string, std::string> cache_config;  // labels of vllm:cache_config_info, e.g. block_size
+  std::int32_t max_model_len = 2048;  // bounds the token histograms
+  std::map<std::string, std::string>
+      cache_config;  // labels of vllm:cache_config_info, e.g. block_size
 };
 
 class ServerMetrics : public EngineObserver {

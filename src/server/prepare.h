@@ -1,4 +1,5 @@
-// From a request body to what the engine runs and the answer that shows it. Runs on text-pool threads.
+// From a request body to what the engine runs and the answer that shows it. Runs on text-pool
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -45,17 +46,19 @@ struct ProtocolContext {
 
 // Of the HTTP request that carries the body.
 struct CallInfo {
-  std::string request_id;   // X-Request-Id, or made up
+  std::string request_id;  // X-Request-Id, or made up
   double arrival_s = 0;
 };
 
 struct PreparedCall {
   std::unique_ptr<Answer> answer;
-  std::vector<Request> requests;   // one per choice; empty when nothing has to run
+  std::vector<Request> requests;  // one per choice; empty when nothing has to run
 };
 
-Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body, const CallInfo& info);
-Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body, const CallInfo& info);
+Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body,
+                                        const CallInfo& info);
+Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body,
+                                  const CallInfo& info);
 
 // Answers of POST /tokenize and /detokenize.
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body);
@@ -67,21 +70,25 @@ Result<std::string> detokenize_answer(const ProtocolContext& context, std::strin
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model);
 Result<std::string> render_chat(const ProtocolContext& context, const ChatInput& chat);
 // Encodes and truncates a text; refuses one that can't fit without tokenizing it.
-Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context, const CommonRequest& request,
-                                           std::string_view text, bool add_special_tokens, std::string_view param);
+Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
+                                           const CommonRequest& request, std::string_view text,
+                                           bool add_special_tokens, std::string_view param);
 // Cuts ids to truncate_prompt_tokens.
-void truncate_prompt(const ProtocolContext& context, const CommonRequest& request, std::vector<TokenId>* ids);
+void truncate_prompt(const ProtocolContext& context, const CommonRequest& request,
+                     std::vector<TokenId>* ids);
 
 // Everything of a Request but its prompt: validated sampling and stop rules, shared by its choices.
 struct RequestTemplate {
   SamplingParams sampling;
   StopRules stop;
-  bool fresh_seed = false;   // every choice draws its own
+  bool fresh_seed = false;  // every choice draws its own
 };
 Result<RequestTemplate> make_template(const ProtocolContext& context, const CommonRequest& request);
-// The engine's request for one prompt. default_max_tokens: of a request that sets none; 0: what the context leaves.
-Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request, RequestTemplate parts,
-                             std::vector<TokenId> prompt, std::int32_t default_max_tokens, const std::string& external_id,
+// The engine's request for one prompt. default_max_tokens: of a request that sets none; 0: what the
+// context leaves.
+Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request,
+                             RequestTemplate parts, std::vector<TokenId> prompt,
+                             std::int32_t default_max_tokens, const std::string& external_id,
                              double arrival_s, std::string_view param);
 
 }  // namespace quire

@@ -22,8 +22,8 @@ Result<std::string> merge_kwargs(const std::string& defaults, const std::string&
   return json::serialize(merged);
 }
 
-AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& request, const CallInfo& info,
-                             std::string model) {
+AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& request,
+                             const CallInfo& info, std::string model) {
   const ServerOptions& options = *context.options;
   AnswerOptions out;
   out.id = "chatcmpl-" + (request.request_id.empty() ? info.request_id : request.request_id);
@@ -31,7 +31,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.created = unix_time_s();
   out.role = request.chat.generation_prompt() ? options.response_role : request.chat.last_role;
   out.stream = request.stream;
-  out.include_usage = request.include_usage || (request.stream && options.enable_force_include_usage);
+  out.include_usage =
+      request.include_usage || (request.stream && options.enable_force_include_usage);
   out.continuous_usage = out.include_usage && request.continuous_usage;
   out.echo = request.echo;
   if (request.echo && request.chat.last_role == out.role) out.chat_echo = request.chat.last_content;
@@ -39,7 +40,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.top_logprobs = request.top_logprobs;
   out.prompt_logprobs = request.prompt_logprobs.has_value();
   out.return_token_ids = request.return_token_ids;
-  out.tokens_as_ids = request.return_tokens_as_token_ids.value_or(options.return_tokens_as_token_ids);
+  out.tokens_as_ids =
+      request.return_tokens_as_token_ids.value_or(options.return_tokens_as_token_ids);
   out.cached_tokens = options.enable_prompt_tokens_details;
   return out;
 }
@@ -49,13 +51,16 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
 Result<std::string> render_chat(const ProtocolContext& context, const ChatInput& chat) {
   if (!chat.chat_template.empty() && !context.options->trust_request_chat_template) {
     return field_error("chat_template",
-                       "`chat_template` in a request is refused: start the server with --trust-request-chat-template");
+                       "`chat_template` in a request is refused: start the server with "
+                       "--trust-request-chat-template");
   }
   if (chat.chat_template.empty() && !context.text->has_chat_template()) {
     return make_error(ErrorCode::kUnsupported,
-                      "this model has no chat template: use /v1/completions, or start the server with --chat-template FILE");
+                      "this model has no chat template: use /v1/completions, or start the server "
+                      "with --chat-template FILE");
   }
-  QUIRE_ASSIGN(const auto kwargs, merge_kwargs(context.options->default_chat_template_kwargs, chat.kwargs_json));
+  QUIRE_ASSIGN(const auto kwargs,
+               merge_kwargs(context.options->default_chat_template_kwargs, chat.kwargs_json));
   ChatTemplate::Input input;
   input.messages_json = chat.messages_json;
   input.documents_json = chat.documents_json;
@@ -65,23 +70,25 @@ Result<std::string> render_chat(const ProtocolContext& context, const ChatInput&
   return context.text->render(input, chat.chat_template);
 }
 
-Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body, const CallInfo& info) {
+Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body,
+                                  const CallInfo& info) {
   QUIRE_ASSIGN(auto request, parse_chat_request(body));
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   if (request.top_logprobs > context.options->max_logprobs) {
-    return field_error("top_logprobs", "`top_logprobs` must be at most {} (--max-logprobs), but it is {}",
+    return field_error("top_logprobs",
+                       "`top_logprobs` must be at most {} (--max-logprobs), but it is {}",
                        context.options->max_logprobs, request.top_logprobs);
   }
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));
-  QUIRE_ASSIGN(auto ids,
-               encode_prompt(context, request, prompt, request.add_special_tokens.value_or(false), "messages"));
+  QUIRE_ASSIGN(auto ids, encode_prompt(context, request, prompt,
+                                       request.add_special_tokens.value_or(false), "messages"));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
 
   PreparedCall out;
-  QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids), 0, options.id,
-                                                 info.arrival_s, "messages"));
+  QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),
+                                                 0, options.id, info.arrival_s, "messages"));
   std::vector<Choice> choices(1);
   choices[0].prompt = engine_request.prompt;
   out.requests.push_back(std::move(engine_request));

@@ -7,33 +7,37 @@ namespace {
 
 constexpr std::int32_t kDefaultMaxTokens = 16;  // OpenAI's
 
-AnswerOptions answer_options(const ProtocolContext& context, const CompletionRequest& request, const CallInfo& info,
-                             std::string model) {
+AnswerOptions answer_options(const ProtocolContext& context, const CompletionRequest& request,
+                             const CallInfo& info, std::string model) {
   AnswerOptions out;
   out.id = "cmpl-" + (request.request_id.empty() ? info.request_id : request.request_id);
   out.model = std::move(model);
   out.created = unix_time_s();
   out.stream = request.stream;
-  out.include_usage = request.include_usage || (request.stream && context.options->enable_force_include_usage);
+  out.include_usage =
+      request.include_usage || (request.stream && context.options->enable_force_include_usage);
   out.continuous_usage = out.include_usage && request.continuous_usage;
   out.echo = request.echo;
   out.logprobs = request.logprobs.has_value();
   out.top_logprobs = request.logprobs.value_or(0);
   out.prompt_logprobs = request.prompt_logprobs.has_value();
   out.return_token_ids = request.return_token_ids;
-  out.tokens_as_ids = request.return_tokens_as_token_ids.value_or(context.options->return_tokens_as_token_ids);
+  out.tokens_as_ids =
+      request.return_tokens_as_token_ids.value_or(context.options->return_tokens_as_token_ids);
   out.cached_tokens = context.options->enable_prompt_tokens_details;
   out.score_only = request.max_tokens == 0;
   return out;
 }
 
 // The ids of one prompt, and its text for echo.
-Result<std::vector<TokenId>> take_prompt(const ProtocolContext& context, CompletionRequest& request, std::size_t index,
-                                         std::string* echo_text) {
+Result<std::vector<TokenId>> take_prompt(const ProtocolContext& context, CompletionRequest& request,
+                                         std::size_t index, std::string* echo_text) {
   auto& prompt = request.prompts[index];
   if (auto* text = std::get_if<std::string>(&prompt)) {
-    QUIRE_ASSIGN(auto ids, encode_prompt(context, request, *text, request.add_special_tokens.value_or(true), "prompt"));
-    if (request.echo) *echo_text = request.truncate_prompt_tokens ? context.text->decode(ids, true) : *text;
+    QUIRE_ASSIGN(auto ids, encode_prompt(context, request, *text,
+                                         request.add_special_tokens.value_or(true), "prompt"));
+    if (request.echo)
+      *echo_text = request.truncate_prompt_tokens ? context.text->decode(ids, true) : *text;
     return ids;
   }
   auto ids = std::move(std::get<std::vector<TokenId>>(prompt));
@@ -44,12 +48,13 @@ Result<std::vector<TokenId>> take_prompt(const ProtocolContext& context, Complet
 
 }  // namespace
 
-Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body, const CallInfo& info) {
+Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body,
+                                        const CallInfo& info) {
   QUIRE_ASSIGN(auto request, parse_completion_request(body));
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   if (request.prompts.size() > context.options->max_prompts) {
-    return field_error("prompt", "`prompt` may hold at most {} prompts, but it holds {}", context.options->max_prompts,
-                       request.prompts.size());
+    return field_error("prompt", "`prompt` may hold at most {} prompts, but it holds {}",
+                       context.options->max_prompts, request.prompts.size());
   }
   if (request.logprobs.value_or(0) > context.options->max_logprobs) {
     return field_error("logprobs", "`logprobs` must be at most {} (--max-logprobs), but it is {}",
@@ -58,7 +63,8 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) {
     parts.sampling.logprobs = *request.logprobs;
-    if (request.echo) parts.sampling.prompt_logprobs = std::max(parts.sampling.prompt_logprobs, *request.logprobs);
+    if (request.echo)
+      parts.sampling.prompt_logprobs = std::max(parts.sampling.prompt_logprobs, *request.logprobs);
   }
   const AnswerOptions options = answer_options(context, request, info, std::move(model));
 
@@ -67,8 +73,9 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
   for (std::size_t i = 0; i < choices.size(); ++i) {
     QUIRE_ASSIGN(auto ids, take_prompt(context, request, i, &choices[i].prompt_text));
     const std::string id = choices.size() == 1 ? options.id : fmt::format("{}-{}", options.id, i);
-    QUIRE_ASSIGN(auto engine_request, make_request(context, request, parts, std::move(ids), kDefaultMaxTokens, id,
-                                                   info.arrival_s, "prompt"));
+    QUIRE_ASSIGN(auto engine_request,
+                 make_request(context, request, parts, std::move(ids), kDefaultMaxTokens, id,
+                              info.arrival_s, "prompt"));
     choices[i].prompt = engine_request.prompt;
     out.requests.push_back(std::move(engine_request));
   }

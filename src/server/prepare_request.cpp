@@ -11,8 +11,9 @@ namespace {
 Status check_ids(std::span<const TokenId> ids, std::string_view field, std::size_t vocab_size) {
   for (const TokenId id : ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= vocab_size) {
-      return field_error(field, "`{}` has the token id {}, but this model's vocabulary has {} tokens", field, id,
-                         vocab_size);
+      return field_error(field,
+                         "`{}` has the token id {}, but this model's vocabulary has {} tokens",
+                         field, id, vocab_size);
     }
   }
   return {};
@@ -20,18 +21,22 @@ Status check_ids(std::span<const TokenId> ids, std::string_view field, std::size
 
 Status check_logprobs(std::int32_t count, std::string_view field, std::int32_t limit) {
   if (count <= limit) return {};
-  return field_error(field, "`{}` must be at most {} (--max-logprobs), but it is {}", field, limit, count);
+  return field_error(field, "`{}` must be at most {} (--max-logprobs), but it is {}", field, limit,
+                     count);
 }
 
 // Each word as it is written at the start of a text and inside one, as vLLM takes them.
-Status add_bad_words(const ProtocolContext& context, const CommonRequest& request, SamplingParams* sampling) {
+Status add_bad_words(const ProtocolContext& context, const CommonRequest& request,
+                     SamplingParams* sampling) {
   for (const auto& word : request.bad_words) {
     const std::string bare = word.substr(std::min(word.find_first_not_of(" \t\n\r"), word.size()));
-    if (bare.empty()) return field_error("bad_words", "`bad_words` must not hold a word of white space alone");
+    if (bare.empty())
+      return field_error("bad_words", "`bad_words` must not hold a word of white space alone");
     QUIRE_ASSIGN(auto plain, context.text->encode(bare, false));
     QUIRE_ASSIGN(auto spaced, context.text->encode(" " + bare, false));
     if (plain.empty()) continue;
-    const bool other_start = !spaced.empty() && spaced.front() != plain.front() && spaced.size() == plain.size();
+    const bool other_start =
+        !spaced.empty() && spaced.front() != plain.front() && spaced.size() == plain.size();
     sampling->bad_words.push_back(std::move(plain));
     if (other_start) sampling->bad_words.push_back(std::move(spaced));
   }
@@ -42,23 +47,26 @@ tl::unexpected<Error> context_error(std::string_view param, std::string message)
   return tl::unexpected(Error{ErrorCode::kContextLength, std::move(message), std::string(param)});
 }
 
-Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context, const CommonRequest& request,
-                                        std::size_t prompt_tokens, std::int32_t default_max_tokens,
-                                        std::string_view param) {
+Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
+                                        const CommonRequest& request, std::size_t prompt_tokens,
+                                        std::int32_t default_max_tokens, std::string_view param) {
   const auto limit = static_cast<std::size_t>(context.options->max_model_len);
   if (prompt_tokens + 1 > limit) {
-    return context_error(param, fmt::format("this model's context length is {} tokens, but the prompt has {} and the "
-                                            "answer needs at least 1: shorten the prompt or set truncate_prompt_tokens",
-                                            limit, prompt_tokens));
+    return context_error(
+        param,
+        fmt::format("this model's context length is {} tokens, but the prompt has {} and the "
+                    "answer needs at least 1: shorten the prompt or set truncate_prompt_tokens",
+                    limit, prompt_tokens));
   }
   const auto left = static_cast<std::int32_t>(limit - prompt_tokens);
   if (request.max_tokens) {
     if (*request.max_tokens > left) {
-      return context_error(request.max_tokens > static_cast<std::int32_t>(limit) ? "max_tokens" : param,
-                           fmt::format("this model's context length is {} tokens, but {} were asked for ({} of the "
-                                       "prompt and max_tokens = {}): shorten the prompt or lower max_tokens",
-                                       limit, prompt_tokens + static_cast<std::size_t>(*request.max_tokens),
-                                       prompt_tokens, *request.max_tokens));
+      return context_error(
+          request.max_tokens > static_cast<std::int32_t>(limit) ? "max_tokens" : param,
+          fmt::format("this model's context length is {} tokens, but {} were asked for ({} of the "
+                      "prompt and max_tokens = {}): shorten the prompt or lower max_tokens",
+                      limit, prompt_tokens + static_cast<std::size_t>(*request.max_tokens),
+                      prompt_tokens, *request.max_tokens));
     }
     return std::max(1, *request.max_tokens);
   }
@@ -77,16 +85,19 @@ Result<std::string> check_model(const ProtocolContext& context, const std::strin
   const auto& names = context.options->served_model_names;
   if (model.empty()) return names.front();
   if (std::find(names.begin(), names.end(), model) != names.end()) return model;
-  return tl::unexpected(Error{ErrorCode::kNotFound,
-                              fmt::format("the model \"{}\" is not served here: use \"{}\"", model, names.front()),
-                              "model"});
+  return tl::unexpected(
+      Error{ErrorCode::kNotFound,
+            fmt::format("the model \"{}\" is not served here: use \"{}\"", model, names.front()),
+            "model"});
 }
 
-void truncate_prompt(const ProtocolContext& context, const CommonRequest& request, std::vector<TokenId>* ids) {
+void truncate_prompt(const ProtocolContext& context, const CommonRequest& request,
+                     std::vector<TokenId>* ids) {
   if (!request.truncate_prompt_tokens) return;
   auto keep = static_cast<std::size_t>(std::max(0, *request.truncate_prompt_tokens));
   if (*request.truncate_prompt_tokens == -1) {
-    keep = static_cast<std::size_t>(std::max(1, context.options->max_model_len - std::max(1, request.max_tokens.value_or(1))));
+    keep = static_cast<std::size_t>(
+        std::max(1, context.options->max_model_len - std::max(1, request.max_tokens.value_or(1))));
   }
   if (ids->size() <= keep) return;
   if (request.truncation_side == "right") {
@@ -96,22 +107,27 @@ void truncate_prompt(const ProtocolContext& context, const CommonRequest& reques
   }
 }
 
-Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context, const CommonRequest& request,
-                                           std::string_view text, bool add_special_tokens, std::string_view param) {
+Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
+                                           const CommonRequest& request, std::string_view text,
+                                           bool add_special_tokens, std::string_view param) {
   const std::size_t longest = std::max<std::size_t>(1, context.text->max_token_bytes());
   const auto limit = static_cast<std::size_t>(context.options->max_model_len);
   if (!request.truncate_prompt_tokens && text.size() / longest > limit) {
-    return context_error(param, fmt::format("this model's context length is {} tokens, but the prompt of {} bytes has at "
-                                            "least {}: shorten it or set truncate_prompt_tokens",
-                                            limit, text.size(), text.size() / longest));
+    return context_error(
+        param,
+        fmt::format("this model's context length is {} tokens, but the prompt of {} bytes has at "
+                    "least {}: shorten it or set truncate_prompt_tokens",
+                    limit, text.size(), text.size() / longest));
   }
   QUIRE_ASSIGN(auto ids, context.text->encode(text, add_special_tokens));
   truncate_prompt(context, request, &ids);
-  if (ids.empty()) return field_error(param, "the prompt is empty: it must have at least one token");
+  if (ids.empty())
+    return field_error(param, "the prompt is empty: it must have at least one token");
   return ids;
 }
 
-Result<RequestTemplate> make_template(const ProtocolContext& context, const CommonRequest& request) {
+Result<RequestTemplate> make_template(const ProtocolContext& context,
+                                      const CommonRequest& request) {
   const ServerOptions& options = *context.options;
   const std::size_t vocab_size = context.text->vocab_size();
   RequestTemplate out;
@@ -120,13 +136,15 @@ Result<RequestTemplate> make_template(const ProtocolContext& context, const Comm
   sampling.top_p = request.top_p.value_or(options.sampling.top_p);
   sampling.min_p = request.min_p.value_or(options.sampling.min_p);
   sampling.top_k = std::max(0, request.top_k.value_or(options.sampling.top_k));
-  sampling.repetition_penalty = request.repetition_penalty.value_or(options.sampling.repetition_penalty);
+  sampling.repetition_penalty =
+      request.repetition_penalty.value_or(options.sampling.repetition_penalty);
   sampling.presence_penalty = request.presence_penalty;
   sampling.frequency_penalty = request.frequency_penalty;
   out.fresh_seed = request.seed.value_or(-1) == -1;
   if (!out.fresh_seed) sampling.seed = static_cast<std::uint64_t>(*request.seed);
   sampling.logit_bias = request.logit_bias;
-  for (const auto& [id, bias] : request.logit_bias) QUIRE_TRY(check_ids({&id, 1}, "logit_bias", vocab_size));
+  for (const auto& [id, bias] : request.logit_bias)
+    QUIRE_TRY(check_ids({&id, 1}, "logit_bias", vocab_size));
   if (request.allowed_token_ids) {
     QUIRE_TRY(check_ids(*request.allowed_token_ids, "allowed_token_ids", vocab_size));
     sampling.allowed_token_ids = *request.allowed_token_ids;
@@ -146,16 +164,19 @@ Result<RequestTemplate> make_template(const ProtocolContext& context, const Comm
   stop.include_stop_str_in_output = request.include_stop_str_in_output;
   stop.ignore_eos = request.ignore_eos;
   if (!request.ignore_eos) sampling.end_token_ids = options.eos_ids;
-  sampling.end_token_ids.insert(sampling.end_token_ids.end(), stop.stop_token_ids.begin(), stop.stop_token_ids.end());
+  sampling.end_token_ids.insert(sampling.end_token_ids.end(), stop.stop_token_ids.begin(),
+                                stop.stop_token_ids.end());
   return out;
 }
 
-Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request, RequestTemplate parts,
-                             std::vector<TokenId> prompt, std::int32_t default_max_tokens, const std::string& external_id,
+Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request,
+                             RequestTemplate parts, std::vector<TokenId> prompt,
+                             std::int32_t default_max_tokens, const std::string& external_id,
                              double arrival_s, std::string_view param) {
   const auto vocab_size = static_cast<std::int64_t>(context.text->vocab_size());
   QUIRE_TRY(check_ids(prompt, param, static_cast<std::size_t>(vocab_size)));
-  QUIRE_ASSIGN(parts.stop.max_tokens, resolve_max_tokens(context, request, prompt.size(), default_max_tokens, param));
+  QUIRE_ASSIGN(parts.stop.max_tokens,
+               resolve_max_tokens(context, request, prompt.size(), default_max_tokens, param));
   if (request.min_tokens > parts.stop.max_tokens && !request.max_tokens) {
     return field_error("min_tokens", "`min_tokens` must be at most `max_tokens` = {}, but it is {}",
                        parts.stop.max_tokens, request.min_tokens);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,14 +12,12 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
-
 namespace quire {
 
 struct RawReply {
-  int status = 0;                             // 0: the connection closed first
-  std::map<std::string, std::string> headers; // names in lower case
-  std::string body;                           // chunks joined
+  int status = 0;                              // 0: the connection closed first
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // chunks joined
 };
 
 class RawClient {
@@ -50,8 +49,10 @@ class RawClient {
     }
   }
   void post(std::string_view path, std::string_view body, std::string_view more = "") {
-    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}",
-                     path, body.size(), more, body));
+    send(
+        fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                    "application/json\r\nContent-Length: {}\r\n{}\r\n{}",
+                    path, body.size(), more, body));
   }
   void get(std::string_view path, std::string_view more = "") {
     send(fmt::format("GET {} HTTP/1.1\r\nHost: x\r\n{}\r\n", path, more));
@@ -64,11 +65,13 @@ class RawClient {
     while (read_line(&line) && !line.empty()) {
       const auto colon = line.find(':');
       std::string name = line.substr(0, colon);
-      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
       reply.headers[name] = line.substr(colon + 2);
     }
     if (head || reply.status < 200) return reply;
-    if (reply.headers.count("transfer-encoding") && reply.headers.at("transfer-encoding") == "chunked") {
+    if (reply.headers.count("transfer-encoding") &&
+        reply.headers.at("transfer-encoding") == "chunked") {
       while (read_line(&line)) {
         const auto size = std::stoul(line, nullptr, 16);
         reply.body += take(size);

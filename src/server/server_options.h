@@ -11,11 +11,12 @@
 
 namespace quire {
 
-// Used where a request is silent; from the model's generation config and --override-generation-config.
+// Used where a request is silent; from the model's generation config and
+// --override-generation-config.
 struct SamplingDefaults {
   double temperature = 1.0, top_p = 1.0, min_p = 0.0, repetition_penalty = 1.0;
   std::int32_t top_k = 0;
-  std::optional<std::int32_t> max_new_tokens;   // a ceiling for the default length of an answer
+  std::optional<std::int32_t> max_new_tokens;  // a ceiling for the default length of an answer
 };
 
 struct CorsOptions {  // vLLM's --allowed-origins, -methods, -headers, --allow-credentials
@@ -25,32 +26,33 @@ struct CorsOptions {  // vLLM's --allowed-origins, -methods, -headers, --allow-c
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;                     // 0: any free one, told by ApiServer::port()
+  std::uint16_t port = 8000;  // 0: any free one, told by ApiServer::port()
   int io_threads = 1;
-  int text_threads = 1;                          // template rendering and tokenizing
-  std::size_t text_queue_length = 1024;          // requests waiting for them; over it: 503
+  int text_threads = 1;                  // template rendering and tokenizing
+  std::size_t text_queue_length = 1024;  // requests waiting for them; over it: 503
 
-  std::vector<std::string> served_model_names;   // the first one is the default and goes into metrics
-  std::string model_root;                        // "root" of a model card: its path
-  std::vector<std::string> api_keys;             // empty: open
+  std::vector<std::string>
+      served_model_names;             // the first one is the default and goes into metrics
+  std::string model_root;             // "root" of a model card: its path
+  std::vector<std::string> api_keys;  // empty: open
   CorsOptions cors;
-  std::string root_path;                         // prefix that a proxy may leave in front of paths
+  std::string root_path;  // prefix that a proxy may leave in front of paths
   std::string response_role = "assistant";
 
   std::int32_t max_model_len = 2048;
   std::int32_t max_logprobs = 20;
-  std::size_t max_prompts = 1024;                // in one completion request
-  std::vector<TokenId> eos_ids;                  // every end token: config, generation config, template
+  std::size_t max_prompts = 1024;  // in one completion request
+  std::vector<TokenId> eos_ids;    // every end token: config, generation config, template
   SamplingDefaults sampling;
-  std::optional<std::uint64_t> seed;             // of the generator of fresh seeds; absent: from the system
+  std::optional<std::uint64_t> seed;  // of the generator of fresh seeds; absent: from the system
 
   bool trust_request_chat_template = false;
-  std::string default_chat_template_kwargs;      // JSON object, or empty
-  bool enable_prompt_tokens_details = false;     // usage tells cached tokens
-  bool enable_force_include_usage = false;       // streams end with usage unasked
-  bool enable_request_id_headers = false;        // X-Request-Id on answers
+  std::string default_chat_template_kwargs;   // JSON object, or empty
+  bool enable_prompt_tokens_details = false;  // usage tells cached tokens
+  bool enable_force_include_usage = false;    // streams end with usage unasked
+  bool enable_request_id_headers = false;     // X-Request-Id on answers
   bool return_tokens_as_token_ids = false;
-  double stuck_step_s = 300;                     // /health is 503 while a step takes longer
+  double stuck_step_s = 300;  // /health is 503 while a step takes longer
 };
 
 }  // namespace quire

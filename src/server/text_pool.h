@@ -1,5 +1,5 @@
-// Threads for what would hold up an io thread: parsing bodies, rendering templates, tokenizing. Bounded: a full queue is
-// pressure, which the caller turns into 503.
+// Threads for what would hold up an io thread: parsing bodies, rendering templates, tokenizing.
+// Bounded: a full queue is pressure, which the caller turns into 503.
 #pragma once
 
 #include <cstddef>

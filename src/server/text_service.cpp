@@ -12,23 +12,30 @@ ModelTextService::ModelTextService(const Tokenizer* tokenizer, const ChatTemplat
   }
 }
 
-Result<std::vector<TokenId>> ModelTextService::encode(std::string_view text, bool add_special_tokens) const {
+Result<std::vector<TokenId>> ModelTextService::encode(std::string_view text,
+                                                      bool add_special_tokens) const {
   return tokenizer_->encode(text, add_special_tokens);
 }
-std::string ModelTextService::decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const {
+std::string ModelTextService::decode(const std::vector<TokenId>& ids,
+                                     bool skip_special_tokens) const {
   return tokenizer_->decode(ids, skip_special_tokens);
 }
-std::string_view ModelTextService::token_bytes(TokenId id) const { return tokenizer_->token_bytes(id); }
-std::string_view ModelTextService::token_text(TokenId id) const { return tokenizer_->token_text(id); }
+std::string_view ModelTextService::token_bytes(TokenId id) const {
+  return tokenizer_->token_bytes(id);
+}
+std::string_view ModelTextService::token_text(TokenId id) const {
+  return tokenizer_->token_text(id);
+}
 std::size_t ModelTextService::vocab_size() const { return tokenizer_->vocab_size(); }
 
 Result<std::string> ModelTextService::render(const ChatTemplate::Input& input,
                                              std::string_view template_source) const {
   if (template_source.empty()) {
     if (chat_template_ == nullptr) {
-      return make_error(ErrorCode::kUnsupported,
-                        "this model has no chat template: use /v1/completions, or start the server with "
-                        "--chat-template FILE");
+      return make_error(
+          ErrorCode::kUnsupported,
+          "this model has no chat template: use /v1/completions, or start the server with "
+          "--chat-template FILE");
     }
     return chat_template_->render(input);
   }

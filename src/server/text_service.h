@@ -1,4 +1,5 @@
-// Tokenizer and chat template as the protocol layer sees them. Thread safe. A fake stands in for it in tests.
+// Tokenizer and chat template as the protocol layer sees them. Thread safe. A fake stands in for it
+// in tests.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +17,33 @@ namespace quire {
 class TextService {
  public:
   virtual ~TextService() = default;
-  virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const = 0;
+  virtual Result<std::vector<TokenId>> encode(std::string_view text,
+                                              bool add_special_tokens) const = 0;
   virtual std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const = 0;
   virtual std::string_view token_bytes(TokenId id) const = 0;
   virtual std::string_view token_text(TokenId id) const = 0;
   virtual std::size_t vocab_size() const = 0;
-  virtual std::size_t max_token_bytes() const = 0;   // of the longest token
+  virtual std::size_t max_token_bytes() const = 0;  // of the longest token
   virtual bool has_chat_template() const = 0;
   // With template_source empty, the model's own template.
-  virtual Result<std::string> render(const ChatTemplate::Input& input, std::string_view template_source) const = 0;
+  virtual Result<std::string> render(const ChatTemplate::Input& input,
+                                     std::string_view template_source) const = 0;
 };
 
 // The model's own; both pointers outlive it, chat_template may be null (a base model).
 class ModelTextService : public TextService {
  public:
   ModelTextService(const Tokenizer* tokenizer, const ChatTemplate* chat_template);
-  Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const override;
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      bool add_special_tokens) const override;
   std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const override;
   std::string_view token_bytes(TokenId id) const override;
   std::string_view token_text(TokenId id) const override;
   std::size_t vocab_size() const override;
   std::size_t max_token_bytes() const override { return max_token_bytes_; }
   bool has_chat_template() const override { return chat_template_ != nullptr; }
-  Result<std::string> render(const ChatTemplate::Input& input, std::string_view template_source) const override;
+  Result<std::string> render(const ChatTemplate::Input& input,
+                             std::string_view template_source) const override;
 
  private:
   const Tokenizer* tokenizer_;

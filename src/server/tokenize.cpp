@@ -27,7 +27,8 @@ struct DetokenizeRequest {
 }  // namespace
 
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body) {
-  static const std::array kTable{string_field<&R::model>("model"), string_field<&R::prompt>("prompt"),
+  static const std::array kTable{string_field<&R::model>("model"),
+                                 string_field<&R::prompt>("prompt"),
                                  bool_field<&R::add_special_tokens>("add_special_tokens"),
                                  bool_field<&R::return_token_strs>("return_token_strs")};
   QUIRE_ASSIGN(const auto object, parse_object(body));
@@ -45,7 +46,8 @@ Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_
   } else {
     return field_error("prompt", "give `prompt` or `messages`");
   }
-  QUIRE_ASSIGN(const auto ids, context.text->encode(text, request.add_special_tokens.value_or(add_special_tokens)));
+  QUIRE_ASSIGN(const auto ids,
+               context.text->encode(text, request.add_special_tokens.value_or(add_special_tokens)));
   json::object out;
   out["count"] = static_cast<std::int64_t>(ids.size());
   out["max_model_len"] = context.options->max_model_len;
@@ -53,7 +55,8 @@ Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_
   json::value strings(nullptr);
   if (request.return_token_strs) {
     json::array& list = strings.emplace_array();
-    for (const TokenId id : ids) list.emplace_back(replace_invalid_utf8(context.text->token_text(id)));
+    for (const TokenId id : ids)
+      list.emplace_back(replace_invalid_utf8(context.text->token_text(id)));
   }
   out["token_strs"] = std::move(strings);
   return json::serialize(out);
@@ -71,7 +74,8 @@ Result<std::string> detokenize_answer(const ProtocolContext& context, std::strin
   if (!request.tokens) return field_error("tokens", "`tokens` is missing");
   for (const TokenId id : *request.tokens) {
     if (static_cast<std::size_t>(id) >= context.text->vocab_size()) {
-      return field_error("tokens", "`tokens` has the id {}, but this model's vocabulary has {} tokens", id,
+      return field_error("tokens",
+                         "`tokens` has the id {}, but this model's vocabulary has {} tokens", id,
                          context.text->vocab_size());
     }
   }

@@ -10,7 +10,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kAllMethods = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
-constexpr std::string_view kSimpleHeaders = "Accept, Accept-Language, Content-Language, Content-Type";
+constexpr std::string_view kSimpleHeaders =
+    "Accept, Accept-Language, Content-Language, Content-Type";
 
 bool has(const std::vector<std::string>& list, std::string_view item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -39,18 +40,21 @@ Headers origin_headers(const CorsOptions& cors, std::string_view origin) {
 }
 
 bool under(std::string_view path, std::string_view prefix) {
-  return path == prefix || (path.substr(0, prefix.size()) == prefix && path.substr(prefix.size(), 1) == "/");
+  return path == prefix ||
+         (path.substr(0, prefix.size()) == prefix && path.substr(prefix.size(), 1) == "/");
 }
 
 }  // namespace
 
 bool needs_key(const HttpRequest& request, std::string_view path) {
-  return request.method != "OPTIONS" && (under(path, "/v1") || under(path, "/v2") || under(path, "/inference"));
+  return request.method != "OPTIONS" &&
+         (under(path, "/v1") || under(path, "/v2") || under(path, "/inference"));
 }
 
 bool key_accepted(std::string_view authorization, const std::vector<std::string>& keys) {
   const auto space = authorization.find(' ');
-  if (space == std::string_view::npos || lower_case(authorization.substr(0, space)) != "bearer") return false;
+  if (space == std::string_view::npos || lower_case(authorization.substr(0, space)) != "bearer")
+    return false;
   const std::string_view given = authorization.substr(space + 1);
   bool accepted = false;
   for (const auto& key : keys) accepted = constant_time_equal(given, key) || accepted;
@@ -77,12 +81,15 @@ std::optional<HttpResponse> preflight_answer(const CorsOptions& cors, const Http
   }
   out.body = "OK";
   out.headers = origin_headers(cors, origin);
-  out.headers.emplace_back("Access-Control-Allow-Methods", any_method ? std::string(kAllMethods) : join(cors.methods));
+  out.headers.emplace_back("Access-Control-Allow-Methods",
+                           any_method ? std::string(kAllMethods) : join(cors.methods));
   const auto wanted = request.header("access-control-request-headers");
   if (!has(cors.headers, "*")) {
-    out.headers.emplace_back("Access-Control-Allow-Headers", fmt::format("{}, {}", kSimpleHeaders, join(cors.headers)));
+    out.headers.emplace_back("Access-Control-Allow-Headers",
+                             fmt::format("{}, {}", kSimpleHeaders, join(cors.headers)));
   } else {
-    out.headers.emplace_back("Access-Control-Allow-Headers", wanted.empty() ? std::string(kSimpleHeaders) : std::string(wanted));
+    out.headers.emplace_back("Access-Control-Allow-Headers",
+                             wanted.empty() ? std::string(kSimpleHeaders) : std::string(wanted));
   }
   out.headers.emplace_back("Access-Control-Max-Age", "600");
   return out;

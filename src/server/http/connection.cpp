@@ -60,10 +60,10 @@ void Connection::read_more() {
   if (reading_ || closed_) return;
   if (exchange_ && in_.size() >= kMaxEarlyBytes) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(chunk_),
-                          [self = shared_from_this()](const error_code& error, std::size_t num_bytes) {
-                            self->on_read(error, num_bytes);
-                          });
+  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](const error_code& error,
+                                                                            std::size_t num_bytes) {
+    self->on_read(error, num_bytes);
+  });
 }
 
 void Connection::on_read(const error_code& error, std::size_t num_bytes) {
@@ -138,8 +138,9 @@ void Connection::dispatch() {
   request.target = std::string(message.target());
   request.path = path_of(request.target);
   for (const auto& field : message) {
-    request.headers.emplace_back(lower_case(std::string_view(field.name_string().data(), field.name_string().size())),
-                                 std::string(field.value()));
+    request.headers.emplace_back(
+        lower_case(std::string_view(field.name_string().data(), field.name_string().size())),
+        std::string(field.value()));
   }
   request.body = std::move(message.body());
   request.arrival_s = now_s();
@@ -152,21 +153,25 @@ void Connection::dispatch() {
 void Connection::refuse_bad(const error_code& error) {
   const HttpOptions& options = host_->options();
   if (error == http::error::header_limit) {
-    return refuse(431, fmt::format("request headers are over the limit of {} bytes", options.header_limit_bytes));
+    return refuse(431, fmt::format("request headers are over the limit of {} bytes",
+                                   options.header_limit_bytes));
   }
   if (error == http::error::body_limit) {
-    return refuse(413, fmt::format("request body is over the limit of {} bytes", options.body_limit_bytes));
+    return refuse(
+        413, fmt::format("request body is over the limit of {} bytes", options.body_limit_bytes));
   }
   refuse(400, fmt::format("malformed HTTP request: {}", error.message()));
 }
 
-// Answers by itself and closes: what follows on this connection can't be told from the broken request.
+// Answers by itself and closes: what follows on this connection can't be told from the broken
+// request.
 void Connection::refuse(int status, const std::string& message) {
   parser_.reset();
   in_.clear();
   HttpResponse response;
   response.status = status;
-  response.body = host_->options().error_body ? host_->options().error_body(status, message) : message;
+  response.body =
+      host_->options().error_body ? host_->options().error_body(status, message) : message;
   response.headers.emplace_back("Content-Length", std::to_string(response.body.size()));
   keep_alive_ = false;
   close_after_write_ = true;
@@ -176,10 +181,12 @@ void Connection::refuse(int status, const std::string& message) {
 // ---- writing ---------------------------------------------------------------------------------
 
 std::string Connection::head_of(const HttpResponse& response, bool keep_alive) const {
-  const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
+  const auto reason =
+      http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
   std::string out = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\nDate: {}\r\n", response.status,
                                 std::string_view(reason.data(), reason.size()), http_date());
-  if (!response.content_type.empty()) out += fmt::format("Content-Type: {}\r\n", response.content_type);
+  if (!response.content_type.empty())
+    out += fmt::format("Content-Type: {}\r\n", response.content_type);
   for (const auto& [name, value] : response.headers) out += fmt::format("{}: {}\r\n", name, value);
   out += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
   return out;
@@ -201,10 +208,11 @@ void Connection::flush() {
     last_write_s_ = now_s();
   }
   writing_ = true;
-  socket_.async_write_some(asio::buffer(out_writing_.data() + out_offset_, out_writing_.size() - out_offset_),
-                           [self = shared_from_this()](const error_code& error, std::size_t num_bytes) {
-                             self->on_written(error, num_bytes);
-                           });
+  socket_.async_write_some(
+      asio::buffer(out_writing_.data() + out_offset_, out_writing_.size() - out_offset_),
+      [self = shared_from_this()](const error_code& error, std::size_t num_bytes) {
+        self->on_written(error, num_bytes);
+      });
   update_timer();
 }
 
@@ -250,8 +258,8 @@ void Connection::client_gone() {
   if (exchange) exchange->gone();
 }
 
-// All is written: say so, then drop what still comes until the client closes or the time is over. Closing at once
-// could reset the connection and take the reply away from the client.
+// All is written: say so, then drop what still comes until the client closes or the time is over.
+// Closing at once could reset the connection and take the reply away from the client.
 void Connection::linger() {
   if (lingering_ || closed_) return;
   lingering_ = true;

@@ -1,5 +1,6 @@
-// One client's connection. Everything here runs on the connection's strand. A read is always pending, also while a
-// request is being answered, so that a client that goes away is noticed at once; bytes that come early are kept.
+// One client's connection. Everything here runs on the connection's strand. A read is always
+// pending, also while a request is being answered, so that a client that goes away is noticed at
+// once; bytes that come early are kept.
 //
 // Confined to http/: the only header that names Asio and Beast.
 #pragma once
@@ -27,8 +28,8 @@ class ConnectionHost {
   virtual const HttpOptions& options() const = 0;
   virtual const HttpHandler& handler() const = 0;
   virtual bool draining() const = 0;
-  virtual bool stopped() const = 0;             // nothing runs any more
-  virtual void busy_changed(int delta) = 0;     // connections with a reply under way
+  virtual bool stopped() const = 0;          // nothing runs any more
+  virtual void busy_changed(int delta) = 0;  // connections with a reply under way
   virtual void closed(Connection* connection) = 0;
 };
 
@@ -76,8 +77,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   double armed_s_ = std::numeric_limits<double>::infinity();  // when the timer fires
 
   std::array<char, 16 << 10> chunk_;
-  std::string in_;                       // read, not yet parsed
-  std::optional<Parser> parser_;         // of the request that is arriving
+  std::string in_;                // read, not yet parsed
+  std::optional<Parser> parser_;  // of the request that is arriving
   bool header_seen_ = false;
   double request_started_s_ = 0, last_read_s_ = 0, last_write_s_ = 0;
   bool reading_ = false, parsing_ = false, keep_alive_ = true;

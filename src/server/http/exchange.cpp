@@ -8,7 +8,8 @@
 
 namespace quire {
 
-ConnectionExchange::ConnectionExchange(std::shared_ptr<Connection> connection, bool head_only, bool http_1_0)
+ConnectionExchange::ConnectionExchange(std::shared_ptr<Connection> connection, bool head_only,
+                                       bool http_1_0)
     : connection_(connection),
       host_(connection->host_),
       strand_(connection->socket_.get_executor()),
@@ -19,7 +20,8 @@ void ConnectionExchange::add_header(std::string name, std::string value) {
   headers_.emplace_back(std::move(name), std::move(value));
 }
 
-// Runs the task on the strand (now, when already there) unless the reply is over or the client is gone.
+// Runs the task on the strand (now, when already there) unless the reply is over or the client is
+// gone.
 void ConnectionExchange::on_strand(std::function<void(Connection&)> task) {
   if (host_->stopped()) return;
   boost::asio::dispatch(strand_, [self = shared_from_this(), task = std::move(task)] {
@@ -101,7 +103,8 @@ void ConnectionExchange::on_gone(std::function<void()> callback) {
 std::size_t ConnectionExchange::backlog_bytes() const {
   auto connection = connection_.lock();
   if (!connection) return 0;
-  return connection->out_pending_.size() + connection->out_writing_.size() - connection->out_offset_;
+  return connection->out_pending_.size() + connection->out_writing_.size() -
+         connection->out_offset_;
 }
 
 void ConnectionExchange::on_drained(std::function<void()> callback) {

@@ -10,7 +10,8 @@
 
 namespace quire {
 
-class ConnectionExchange : public Exchange, public std::enable_shared_from_this<ConnectionExchange> {
+class ConnectionExchange : public Exchange,
+                           public std::enable_shared_from_this<ConnectionExchange> {
  public:
   ConnectionExchange(std::shared_ptr<Connection> connection, bool head_only, bool http_1_0);
 

@@ -23,7 +23,9 @@ using boost::system::error_code;
 // Shared with every connection, so that it lives as long as the last of them.
 struct HttpServer::Impl : ConnectionHost, std::enable_shared_from_this<HttpServer::Impl> {
   Impl(HttpOptions options, HttpHandler handler)
-      : options_(std::move(options)), handler_(std::move(handler)), io_(std::max(1, options_.io_threads)) {}
+      : options_(std::move(options)),
+        handler_(std::move(handler)),
+        io_(std::max(1, options_.io_threads)) {}
 
   const HttpOptions& options() const override { return options_; }
   const HttpHandler& handler() const override { return handler_; }
@@ -65,11 +67,14 @@ struct HttpServer::Impl : ConnectionHost, std::enable_shared_from_this<HttpServe
 Status HttpServer::Impl::listen() {
   error_code error;
   tcp::resolver resolver(io_);
-  const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
-                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  const auto found =
+      resolver.resolve(options_.host, std::to_string(options_.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) {
-    return field_error("--host", "cannot find the address \"{}\" ({}): use 127.0.0.1, 0.0.0.0 or an address of this machine",
-                       options_.host, error.message());
+    return field_error(
+        "--host",
+        "cannot find the address \"{}\" ({}): use 127.0.0.1, 0.0.0.0 or an address of this machine",
+        options_.host, error.message());
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor_.open(endpoint.protocol(), error);
@@ -81,20 +86,27 @@ Status HttpServer::Impl::listen() {
     return {};
   }
   if (error == asio::error::address_in_use) {
-    return field_error("--port", "port {} of {} is taken by another server: stop that one or choose another --port",
-                       options_.port, options_.host);
+    return field_error(
+        "--port",
+        "port {} of {} is taken by another server: stop that one or choose another --port",
+        options_.port, options_.host);
   }
   if (error == asio::error::access_denied) {
-    return field_error("--port", "port {} may not be used by this user: choose a --port of 1024 or more", options_.port);
+    return field_error("--port",
+                       "port {} may not be used by this user: choose a --port of 1024 or more",
+                       options_.port);
   }
-  return field_error("--host", "cannot listen on {}:{} ({}): use an address of this machine, such as 127.0.0.1 or 0.0.0.0",
-                     options_.host, options_.port, error.message());
+  return field_error(
+      "--host",
+      "cannot listen on {}:{} ({}): use an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+      options_.host, options_.port, error.message());
 }
 
 void HttpServer::Impl::accept() {
-  acceptor_.async_accept(asio::make_strand(io_), [self = shared_from_this()](const error_code& error, tcp::socket socket) {
-    self->on_accept(error, std::move(socket));
-  });
+  acceptor_.async_accept(asio::make_strand(io_),
+                         [self = shared_from_this()](const error_code& error, tcp::socket socket) {
+                           self->on_accept(error, std::move(socket));
+                         });
 }
 
 void HttpServer::Impl::on_accept(const error_code& error, tcp::socket socket) {
@@ -156,7 +168,8 @@ void HttpServer::begin_drain() {
 
 bool HttpServer::wait_drained(double timeout_s) {
   std::unique_lock lock(impl_->mutex_);
-  return impl_->idle_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return impl_->num_busy_ == 0; });
+  return impl_->idle_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                               [&] { return impl_->num_busy_ == 0; });
 }
 
 void HttpServer::stop() {

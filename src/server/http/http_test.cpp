@@ -1,10 +1,12 @@
 // HTTP/1.1 behaviour on raw sockets.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/json/parse.hpp>
 #include <thread>
 
 #include "server/fake_parts.h"
+#include "server/http/http_server.h"
 #include "server/http/request_text.h"
 #include "server/raw_client.h"
 
@@ -37,9 +39,12 @@ TEST(Http, KeepAliveAlsoAfterErrorsAndStreams) {
 TEST(Http, PipelinedRequestsAreAnsweredInOrder) {
   FakeServer server;
   RawClient client(server.server->port());
-  client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
-              "application/json\r\nContent-Length: " + std::to_string(kSmall.size()) + "\r\n\r\n" + kSmall +
-              "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.send(
+      "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/completions HTTP/1.1\r\nHost: "
+      "x\r\nContent-Type: "
+      "application/json\r\nContent-Length: " +
+      std::to_string(kSmall.size()) + "\r\n\r\n" + kSmall +
+      "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client.read().status, 200);
   EXPECT_EQ(client.read().status, 200);
   EXPECT_EQ(client.read().status, 404);
@@ -48,16 +53,21 @@ TEST(Http, PipelinedRequestsAreAnsweredInOrder) {
 TEST(Http, ChunkedBodyExpectAndPieces) {
   FakeServer server;
   RawClient client(server.server->port());
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
+      "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
   for (const char c : kSmall) client.send(std::string("1\r\n") + c + "\r\n");
   client.send("0\r\n\r\n");
   EXPECT_EQ(client.read().status, 200);
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: " +
-              std::to_string(kSmall.size()) + "\r\n\r\n");
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: "
+      "100-continue\r\nContent-Length: " +
+      std::to_string(kSmall.size()) + "\r\n\r\n");
   EXPECT_EQ(client.read().status, 100);
   client.send(kSmall);
   EXPECT_EQ(client.read().status, 200);
-  for (const char c : std::string("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")) client.send(std::string(1, c));
+  for (const char c : std::string("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
+    client.send(std::string(1, c));
   EXPECT_EQ(client.read().status, 200);
 }
 
@@ -70,8 +80,10 @@ TEST(Http, HeadAndOldVersionAndClose) {
   EXPECT_EQ(head.read().status, 200);
   EXPECT_TRUE(head.at_end());
   RawClient old(server.server->port());
-  old.send("POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n"
-           R"({"prompt": "x", "stream": true })");
+  old.send(
+      "POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: "
+      "32\r\n\r\n"
+      R"({"prompt": "x", "stream": true })");
   const auto reply = old.read();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.headers.count("transfer-encoding"), 0U);
@@ -80,10 +92,11 @@ TEST(Http, HeadAndOldVersionAndClose) {
 
 TEST(Http, MalformedRequestsGet400) {
   FakeServer server;
-  for (const char* raw : {"NOT HTTP AT ALL\r\n\r\n", "GET /health HTTP/1.1\r\nBad Header Line\r\n\r\n",
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-                          "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"}) {
+  for (const char* raw :
+       {"NOT HTTP AT ALL\r\n\r\n", "GET /health HTTP/1.1\r\nBad Header Line\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"}) {
     RawClient client(server.server->port());
     client.send(raw);
     const auto reply = client.read();
@@ -111,18 +124,24 @@ TEST(Http, LimitsAreToldBeforeTheConnectionCloses) {
 TEST(Http, WrongContentTypeIs415) {
   FakeServer server;
   RawClient client(server.server->port());
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}");
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: "
+      "2\r\n\r\n{}");
   EXPECT_EQ(client.read().status, 415);
-  client.send("POST /v1/completions HTTP/1.1\r\nhOsT: x\r\nCONTENT-type: Application/JSON; charset=utf-8\r\ncontent-LENGTH: " +
-              std::to_string(kSmall.size()) + "\r\n\r\n" + kSmall);
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nhOsT: x\r\nCONTENT-type: Application/JSON; "
+      "charset=utf-8\r\ncontent-LENGTH: " +
+      std::to_string(kSmall.size()) + "\r\n\r\n" + kSmall);
   EXPECT_EQ(client.read().status, 200);
 }
 
 TEST(Http, Cors) {
   FakeServer server;
   RawClient client(server.server->port());
-  client.send("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: http://example.com\r\nAccess-Control-Request-Method: POST\r\n"
-              "Access-Control-Request-Headers: authorization,content-type\r\n\r\n");
+  client.send(
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: "
+      "http://example.com\r\nAccess-Control-Request-Method: POST\r\n"
+      "Access-Control-Request-Headers: authorization,content-type\r\n\r\n");
   const auto preflight = client.read();
   EXPECT_EQ(preflight.status, 200);
   EXPECT_EQ(preflight.headers.at("access-control-allow-origin"), "*");
@@ -152,7 +171,8 @@ TEST(Http, ApiKeysGuardV1Only) {
     return client.read().status;
   };
   EXPECT_EQ(status("/v1/models", ""), 401);
-  for (const char* bad : {"Bearer wrong", "Bearer", "Basic one", "one", "Bearer onex", "Bearer  one"}) {
+  for (const char* bad :
+       {"Bearer wrong", "Bearer", "Basic one", "one", "Bearer onex", "Bearer  one"}) {
     EXPECT_EQ(status("/v1/models", bad), 401) << bad;
   }
   EXPECT_EQ(status("/v1/models", "Bearer one"), 200);
@@ -161,13 +181,15 @@ TEST(Http, ApiKeysGuardV1Only) {
   client.post("/v1/completions", "{bad");
   const auto reply = client.read();
   EXPECT_EQ(reply.status, 401);
-  EXPECT_EQ(boost::json::parse(reply.body).at("error").at("type").as_string(), "AuthenticationError");
+  EXPECT_EQ(boost::json::parse(reply.body).at("error").at("type").as_string(),
+            "AuthenticationError");
 }
 
 TEST(Http, AGoneClientAbortsItsRequest) {
   FakeServer server;
   server.generator.hold();
-  for (const char* body : {R"({"prompt": "x", "stream": true})", R"({"prompt": "x"})", R"({"prompt": ["x", "y"]})"}) {
+  for (const char* body :
+       {R"({"prompt": "x", "stream": true})", R"({"prompt": "x"})", R"({"prompt": ["x", "y"]})"}) {
     const std::size_t before = server.generator.num_aborted();
     RawClient client(server.server->port());
     client.post("/v1/completions", body);
@@ -198,7 +220,8 @@ TEST(Http, TakenPortAndBadAddressAreErrors) {
   EXPECT_NE(taken.error().message.find(std::to_string(options.port)), std::string::npos);
   options.port = 0;
   options.host = "203.0.113.7";
-  const auto foreign = ApiServer::start(options, {&server.generator, &server.text, &server.metrics});
+  const auto foreign =
+      ApiServer::start(options, {&server.generator, &server.text, &server.metrics});
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().param, "--host");
 }
@@ -229,6 +252,65 @@ TEST(Http, ShutdownAbortsAfterItsLimit) {
   ASSERT_TRUE(wait_until([&] { return server.generator.running() == 1; }));
   EXPECT_FALSE(server.server->shutdown(0.05));
   EXPECT_EQ(server.generator.num_aborted(), 1U);
+}
+
+// A bare server with short limits.
+std::unique_ptr<HttpServer> quick_server(HttpHandler handler, HttpOptions options = {}) {
+  options.port = 0;
+  options.header_timeout_s = options.body_timeout_s = options.idle_timeout_s =
+      options.write_timeout_s = 0.2;
+  return std::move(HttpServer::start(options, std::move(handler)).value());
+}
+
+TEST(Http, SlowRequestsTimeOut) {
+  const auto server =
+      quick_server([](HttpRequest, std::shared_ptr<Exchange> exchange) { exchange->send({}); });
+  RawClient idle(server->port()), header(server->port()), body(server->port());
+  header.send("GET / HT");
+  body.send("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+  EXPECT_EQ(header.read().status, 408);
+  EXPECT_EQ(body.read().status, 408);
+  EXPECT_TRUE(idle.at_end());
+}
+
+TEST(Http, AClientThatDoesNotReadIsLetGo) {
+  std::atomic<bool> gone = false;
+  const auto server = quick_server([&](HttpRequest, std::shared_ptr<Exchange> exchange) {
+    exchange->on_gone([&] { gone = true; });
+    exchange->begin_stream({});
+    exchange->write(std::string(64 << 20, 'x'));
+    EXPECT_GT(exchange->backlog_bytes(), 1U << 20);
+  });
+  RawClient client(server->port());
+  client.get("/");
+  EXPECT_TRUE(wait_until([&] { return gone.load(); }));
+}
+
+TEST(Http, ManyConnectionsAndThreads) {
+  HttpOptions options;
+  options.io_threads = 3;
+  const auto server = quick_server(
+      [](HttpRequest request, std::shared_ptr<Exchange> exchange) {
+        // Answered from another thread, in pieces.
+        std::thread([exchange, body = request.body] {
+          exchange->begin_stream({});
+          for (const char c : body) exchange->write(std::string(1, c));
+          exchange->end();
+        }).detach();
+      },
+      options);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      RawClient client(server->port());
+      for (int n = 0; n < 50; ++n) {
+        const std::string body = fmt::format("{} of {}", n, i);
+        client.post("/", body);
+        EXPECT_EQ(client.read().body, body);
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
 }
 
 TEST(RequestText, Paths) {

@@ -9,9 +9,9 @@
 namespace quire {
 
 struct HttpRequest {
-  std::string method;   // "GET", "POST", ...
-  std::string target;   // as sent: path and query
-  std::string path;     // without the query; percent-encoding undone
+  std::string method;  // "GET", "POST", ...
+  std::string target;  // as sent: path and query
+  std::string path;    // without the query; percent-encoding undone
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
   double arrival_s = 0;  // now_s() when the request was complete

@@ -41,7 +41,8 @@ std::string lower_case(std::string_view text) {
 }
 
 std::string path_of(std::string_view target) {
-  if (const auto scheme = target.find("://"); scheme != std::string_view::npos && target.front() != '/') {
+  if (const auto scheme = target.find("://");
+      scheme != std::string_view::npos && target.front() != '/') {
     const auto slash = target.find('/', scheme + 3);  // absolute form: http://host/path
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }
@@ -63,11 +64,13 @@ std::string http_date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
-  static constexpr std::array<const char*, 7> kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array<const char*, 7> kDays{"Sun", "Mon", "Tue", "Wed",
+                                                    "Thu", "Fri", "Sat"};
   static constexpr std::array<const char*, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[static_cast<std::size_t>(parts.tm_wday)],
-                     parts.tm_mday, kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900,
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT",
+                     kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
+                     kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900,
                      parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
@@ -78,8 +81,9 @@ bool constant_time_equal(std::string_view a, std::string_view b) {
 
 std::string random_hex(std::size_t num_bytes) {
   std::string bytes(num_bytes, '\0');
-  QUIRE_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(num_bytes)) == 1,
-              "the system's random generator failed");
+  QUIRE_CHECK(
+      RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(num_bytes)) == 1,
+      "the system's random generator failed");
   std::string out;
   for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return out;

@@ -56,12 +56,14 @@ void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events)
 }
 
 bool Answer::complete() const {
-  return std::all_of(choices_.begin(), choices_.end(), [](const Choice& choice) { return choice.finish.has_value(); });
+  return std::all_of(choices_.begin(), choices_.end(),
+                     [](const Choice& choice) { return choice.finish.has_value(); });
 }
 
 bool Answer::worth_an_event(const Choice& choice) const {
   return !choice.text.empty() || choice.finish || !choice.started ||
-         (!choice.tokens.empty() && (options_.logprobs || options_.return_token_ids || options_.continuous_usage));
+         (!choice.tokens.empty() &&
+          (options_.logprobs || options_.return_token_ids || options_.continuous_usage));
 }
 
 const std::string& Answer::event_prefix() const {
@@ -81,8 +83,9 @@ void Answer::add_event(const json::value& choice_value, const Choice& choice, st
                        const json::object* extra) const {
   std::string data = event_prefix() + ",\"choices\":[" + json::serialize(choice_value) + "]";
   if (options_.continuous_usage) {
-    data += ",\"usage\":" + json::serialize(usage_json(static_cast<std::int64_t>(choice.prompt->size()),
-                                                       choice.completion_tokens, choice.cached_tokens));
+    data +=
+        ",\"usage\":" + json::serialize(usage_json(static_cast<std::int64_t>(choice.prompt->size()),
+                                                   choice.completion_tokens, choice.cached_tokens));
   } else if (options_.include_usage) {
     data += ",\"usage\":null";
   }
@@ -95,12 +98,14 @@ void Answer::add_event(const json::value& choice_value, const Choice& choice, st
   *events += sse_event(data);
 }
 
-json::object Answer::usage_json(std::int64_t prompt, std::int64_t completion, std::int64_t cached) const {
+json::object Answer::usage_json(std::int64_t prompt, std::int64_t completion,
+                                std::int64_t cached) const {
   json::object usage;
   usage["prompt_tokens"] = prompt;
   usage["completion_tokens"] = completion;
   usage["total_tokens"] = prompt + completion;
-  if (options_.cached_tokens) usage["prompt_tokens_details"] = json::object{{"cached_tokens", cached}};
+  if (options_.cached_tokens)
+    usage["prompt_tokens_details"] = json::object{{"cached_tokens", cached}};
   return usage;
 }
 
@@ -116,7 +121,8 @@ json::object Answer::total_usage() const {
 
 void Answer::end_stream(std::string* events) const {
   if (options_.include_usage) {
-    *events += sse_event(event_prefix() + ",\"choices\":[],\"usage\":" + json::serialize(total_usage()) + "}");
+    *events += sse_event(event_prefix() +
+                         ",\"choices\":[],\"usage\":" + json::serialize(total_usage()) + "}");
   }
   *events += sse_event("[DONE]");
 }
@@ -128,7 +134,8 @@ std::string Answer::body() {
   out["created"] = options_.created;
   out["model"] = options_.model;
   json::array values;
-  for (std::size_t i = 0; i < choices_.size(); ++i) values.emplace_back(choice_json(i, choices_[i]));
+  for (std::size_t i = 0; i < choices_.size(); ++i)
+    values.emplace_back(choice_json(i, choices_[i]));
   out["choices"] = std::move(values);
   out["usage"] = total_usage();
   out["system_fingerprint"] = nullptr;
@@ -142,10 +149,13 @@ json::array Answer::ids_json(const std::vector<OutputToken>& tokens) {
   for (const auto& token : tokens) out.emplace_back(token.id);
   return out;
 }
-json::array Answer::ids_json(const std::vector<TokenId>& ids) { return json::array(ids.begin(), ids.end()); }
+json::array Answer::ids_json(const std::vector<TokenId>& ids) {
+  return json::array(ids.begin(), ids.end());
+}
 
 void Answer::add_finish(const Choice& choice, json::object& out) {
-  out["finish_reason"] = choice.finish ? json::value(json_view(reason_text(*choice.finish))) : json::value(nullptr);
+  out["finish_reason"] =
+      choice.finish ? json::value(json_view(reason_text(*choice.finish))) : json::value(nullptr);
   json::value stop_reason(nullptr);
   if (choice.stop_string) stop_reason = json::string(*choice.stop_string);
   if (choice.stop_token) stop_reason = *choice.stop_token;

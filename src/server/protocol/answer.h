@@ -1,5 +1,5 @@
-// Turns engine deltas into one HTTP answer: a JSON body, or the events of a stream. One per request, used on its
-// connection's strand. Both ways show the same text, tokens and counts.
+// Turns engine deltas into one HTTP answer: a JSON body, or the events of a stream. One per
+// request, used on its connection's strand. Both ways show the same text, tokens and counts.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -17,21 +17,21 @@ namespace quire {
 
 struct AnswerOptions {
   std::string id, model, role = "assistant";
-  std::int64_t created = 0;                     // Unix seconds
+  std::int64_t created = 0;  // Unix seconds
   bool stream = false, include_usage = false, continuous_usage = false;
   bool echo = false;
-  std::string chat_echo;                        // chat: text in front of the answer
-  bool logprobs = false;                        // of generated tokens (and of the prompt's with echo)
+  std::string chat_echo;  // chat: text in front of the answer
+  bool logprobs = false;  // of generated tokens (and of the prompt's with echo)
   std::int32_t top_logprobs = 0;
-  bool prompt_logprobs = false;                 // vLLM's shape
+  bool prompt_logprobs = false;  // vLLM's shape
   bool return_token_ids = false, tokens_as_ids = false;
-  bool cached_tokens = false;                   // usage tells them
-  bool score_only = false;                      // max_tokens 0: the one token that the engine made is not shown
+  bool cached_tokens = false;  // usage tells them
+  bool score_only = false;     // max_tokens 0: the one token that the engine made is not shown
 };
 
 struct Choice {
   std::shared_ptr<const std::vector<TokenId>> prompt;
-  std::string prompt_text;                      // for echo
+  std::string prompt_text;  // for echo
   // What has come so far; a stream lets go of what it has sent.
   std::string text;
   std::vector<OutputToken> tokens;
@@ -40,8 +40,8 @@ struct Choice {
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
   std::int32_t completion_tokens = 0, cached_tokens = 0;
-  bool started = false;                         // a stream has sent its first chunk
-  std::size_t next_offset = 0;                  // characters of text before the next token
+  bool started = false;         // a stream has sent its first chunk
+  std::size_t next_offset = 0;  // characters of text before the next token
 };
 
 class Answer {
@@ -68,7 +68,8 @@ class Answer {
 
   void add_event(const boost::json::value& choice_value, const Choice& choice, std::string* events,
                  const boost::json::object* extra = nullptr) const;
-  boost::json::object usage_json(std::int64_t prompt, std::int64_t completion, std::int64_t cached) const;
+  boost::json::object usage_json(std::int64_t prompt, std::int64_t completion,
+                                 std::int64_t cached) const;
   boost::json::object total_usage() const;
   bool worth_an_event(const Choice& choice) const;
   static boost::json::array ids_json(const std::vector<OutputToken>& tokens);
@@ -85,8 +86,10 @@ class Answer {
   mutable std::string prefix_;  // of every event: id, object, created, model
 };
 
-std::unique_ptr<Answer> make_completion_answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices);
-std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices);
+std::unique_ptr<Answer> make_completion_answer(AnswerOptions options, const TextService* text,
+                                               std::vector<Choice> choices);
+std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text,
+                                         std::vector<Choice> choices);
 
 // "data: ...\n\n"
 std::string sse_event(std::string_view data);

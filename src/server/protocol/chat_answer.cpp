@@ -42,7 +42,8 @@ class ChatAnswer : public Answer {
     // Counts of tokens belong to the chunks that show them.
     Choice nothing_yet;
     nothing_yet.prompt = choice.prompt;
-    add_event(chunk(index, {{"role", options_.role}, {"content", ""}}), nothing_yet, events, &extra);
+    add_event(chunk(index, {{"role", options_.role}, {"content", ""}}), nothing_yet, events,
+              &extra);
     if (options_.echo && !options_.chat_echo.empty()) {
       add_event(chunk(index, {{"content", options_.chat_echo}}), nothing_yet, events);
     }
@@ -81,16 +82,17 @@ class ChatAnswer : public Answer {
 
   void add_to_body(json::object& body) override {
     const Choice& choice = choices_.front();
-    body["prompt_logprobs"] = options_.prompt_logprobs
-                                  ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
-                                  : json::value(nullptr);
+    body["prompt_logprobs"] =
+        options_.prompt_logprobs ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
+                                 : json::value(nullptr);
     if (options_.return_token_ids) body["prompt_token_ids"] = ids_json(*choice.prompt);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices) {
+std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text,
+                                         std::vector<Choice> choices) {
   return std::make_unique<ChatAnswer>(std::move(options), text, std::move(choices));
 }
 

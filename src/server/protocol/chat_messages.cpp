@@ -20,11 +20,14 @@ Result<std::string> text_of_part(const json::value& part, const std::string& whe
   const std::string_view kind = view(type->get_string());
   const bool is_text = kind == "text" || kind == "input_text" || kind == "output_text";
   if (!is_text && kind != "refusal") {
-    return field_error(where, "`{}` is a part of type \"{}\", but this model takes text only: use \"text\"", where, kind);
+    return field_error(
+        where, "`{}` is a part of type \"{}\", but this model takes text only: use \"text\"", where,
+        kind);
   }
   const auto* text = object->if_contains(is_text ? "text" : "refusal");
   if (text == nullptr || !text->is_string()) {
-    return field_error(where, "`{}` of type \"{}\" needs a string \"{}\"", where, kind, is_text ? "text" : "refusal");
+    return field_error(where, "`{}` of type \"{}\" needs a string \"{}\"", where, kind,
+                       is_text ? "text" : "refusal");
   }
   return std::string(view(text->get_string()));
 }
@@ -33,7 +36,8 @@ Result<std::string> text_of_content(const json::value& content, const std::strin
   if (const auto* text = content.if_string()) return std::string(view(*text));
   const auto* parts = content.if_array();
   if (parts == nullptr) {
-    return field_error(where, "`{}` must be a string or a list of parts, but it is {}", where, json_kind(content));
+    return field_error(where, "`{}` must be a string or a list of parts, but it is {}", where,
+                       json_kind(content));
   }
   std::string out;
   for (std::size_t i = 0; i < parts->size(); ++i) {
@@ -47,7 +51,8 @@ Result<std::string> text_of_content(const json::value& content, const std::strin
 // Clients send arguments as JSON text; templates print them as objects.
 Status open_tool_calls(json::value& calls, const std::string& where) {
   auto* array = calls.if_array();
-  if (array == nullptr) return field_error(where, "`{}` must be a list, but it is {}", where, json_kind(calls));
+  if (array == nullptr)
+    return field_error(where, "`{}` must be a list, but it is {}", where, json_kind(calls));
   for (std::size_t i = 0; i < array->size(); ++i) {
     auto* call = (*array)[i].if_object();
     auto* function = call == nullptr ? nullptr : call->if_contains("function");
@@ -59,7 +64,8 @@ Status open_tool_calls(json::value& calls, const std::string& where) {
     const std::string text(view(arguments->get_string()));
     auto parsed = parse_json(text.empty() ? "{}" : text);
     if (!parsed || !parsed->is_object()) {
-      return field_error(where, "`{}[{}].function.arguments` must be the text of a JSON object", where, i);
+      return field_error(where, "`{}[{}].function.arguments` must be the text of a JSON object",
+                         where, i);
     }
     *arguments = std::move(*parsed);
   }
@@ -68,7 +74,8 @@ Status open_tool_calls(json::value& calls, const std::string& where) {
 
 Status normalize_message(json::value& value, const std::string& where) {
   auto* message = value.if_object();
-  if (message == nullptr) return field_error(where, "`{}` must be an object, but it is {}", where, json_kind(value));
+  if (message == nullptr)
+    return field_error(where, "`{}` must be an object, but it is {}", where, json_kind(value));
   const auto* role = message->if_contains("role");
   if (role == nullptr || !role->is_string() || role->get_string().empty()) {
     return field_error(where, "`{}` needs a \"role\" such as \"user\"", where);
@@ -97,11 +104,13 @@ Status normalize_message(json::value& value, const std::string& where) {
 Result<json::array> normalize_messages(const json::value& messages) {
   const auto* array = messages.if_array();
   if (array == nullptr) {
-    return field_error("messages", "`messages` must be a list of messages, but it is {}", json_kind(messages));
+    return field_error("messages", "`messages` must be a list of messages, but it is {}",
+                       json_kind(messages));
   }
   if (array->empty()) return field_error("messages", "`messages` is empty: give at least one");
   json::array out = *array;
-  for (std::size_t i = 0; i < out.size(); ++i) QUIRE_TRY(normalize_message(out[i], fmt::format("messages[{}]", i)));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    QUIRE_TRY(normalize_message(out[i], fmt::format("messages[{}]", i)));
   return out;
 }
 

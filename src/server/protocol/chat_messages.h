@@ -7,8 +7,9 @@
 
 namespace quire {
 
-// Each message an object with a role; text parts become one string, joined by newlines; arguments of tool calls become
-// objects; a null content becomes "". Other kinds of parts (images, audio) are refused.
+// Each message an object with a role; text parts become one string, joined by newlines; arguments
+// of tool calls become objects; a null content becomes "". Other kinds of parts (images, audio) are
+// refused.
 Result<boost::json::array> normalize_messages(const boost::json::value& messages);
 
 }  // namespace quire

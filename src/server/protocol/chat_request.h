@@ -25,6 +25,7 @@ struct ChatRequest : CommonRequest {
   ChatInput chat;
   bool logprobs = false;
   std::int32_t top_logprobs = 0;
+  std::string reasoning_effort;
 };
 
 Result<ChatRequest> parse_chat_request(std::string_view body);

@@ -18,7 +18,8 @@ constexpr std::size_t kMaxBadWords = 128;
 Status read_stream_options(R& request, const json::value& value, const Field<R>& field) {
   const auto* object = value.if_object();
   if (object == nullptr) {
-    return field_error(field.name, "`stream_options` must be an object, but it is {}", json_kind(value));
+    return field_error(field.name, "`stream_options` must be an object, but it is {}",
+                       json_kind(value));
   }
   request.has_stream_options = true;
   static constexpr std::array kTable{bool_field<&R::include_usage>("include_usage"),
@@ -29,7 +30,8 @@ Status read_stream_options(R& request, const json::value& value, const Field<R>&
 Status read_logit_bias(R& request, const json::value& value, const Field<R>& field) {
   const auto* object = value.if_object();
   if (object == nullptr) {
-    return field_error(field.name, "`logit_bias` must be an object of token ids and numbers, but it is {}",
+    return field_error(field.name,
+                       "`logit_bias` must be an object of token ids and numbers, but it is {}",
                        json_kind(value));
   }
   for (const auto& member : *object) {
@@ -37,10 +39,11 @@ Status read_logit_bias(R& request, const json::value& value, const Field<R>& fie
     TokenId id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc{} || end != key.data() + key.size() || id < 0) {
-      return field_error(field.name, "`logit_bias` has the key \"{}\", which is not a token id", key);
+      return field_error(field.name, "`logit_bias` has the key \"{}\", which is not a token id",
+                         key);
     }
-    QUIRE_ASSIGN(const double bias, read_number(member.value(), fmt::format("logit_bias.{}", key), -kAnyNumber,
-                                                kAnyNumber, false));
+    QUIRE_ASSIGN(const double bias, read_number(member.value(), fmt::format("logit_bias.{}", key),
+                                                -kAnyNumber, kAnyNumber, false));
     request.logit_bias.emplace_back(id, static_cast<float>(std::clamp(bias, -100.0, 100.0)));
   }
   return {};
@@ -50,7 +53,8 @@ Status read_logit_bias(R& request, const json::value& value, const Field<R>& fie
 Status read_only(const json::value& value, std::string_view name, double min, double allowed) {
   QUIRE_ASSIGN(const double number, read_number(value, name, min, kAnyNumber, false));
   if (number == allowed) return {};
-  return field_error(name, "`{}` = {} is not supported yet by this version: use {}", name, number, allowed);
+  return field_error(name, "`{}` = {} is not supported yet by this version: use {}", name, number,
+                     allowed);
 }
 Status read_n(R&, const json::value& value, const Field<R>& field) {
   QUIRE_TRY(read_integer(value, field.name, 1, 16384));
@@ -69,7 +73,8 @@ Status read_thinking_budget(R&, const json::value& value, const Field<R>& field)
 
 Status read_cache_salt(R& request, const json::value& value, const Field<R>& field) {
   QUIRE_ASSIGN(request.cache_salt, read_string(value, field.name));
-  if (request.cache_salt.empty()) return field_error(field.name, "`cache_salt` must not be empty: leave it out");
+  if (request.cache_salt.empty())
+    return field_error(field.name, "`cache_salt` must not be empty: leave it out");
   return {};
 }
 
@@ -81,8 +86,9 @@ Status read_response_format(R&, const json::value& value, const Field<R>& field)
   }
   if (type->get_string() == "text") return {};
   const auto& name = type->get_string();
-  return field_error(field.name, "`response_format` of type \"{}\" is not supported by this version: use \"text\"",
-                     std::string_view(name.data(), name.size()));
+  return field_error(
+      field.name, "`response_format` of type \"{}\" is not supported by this version: use \"text\"",
+      std::string_view(name.data(), name.size()));
 }
 
 }  // namespace
@@ -148,13 +154,18 @@ Status check_common(const CommonRequest& request) {
     return field_error("prompt_logprobs", "`prompt_logprobs` is not possible with `stream` = true");
   }
   if (request.allowed_token_ids && request.allowed_token_ids->empty()) {
-    return field_error("allowed_token_ids", "`allowed_token_ids` must not be empty: leave it out to allow all");
+    return field_error("allowed_token_ids",
+                       "`allowed_token_ids` must not be empty: leave it out to allow all");
   }
   if (request.truncate_prompt_tokens == 0) {
-    return field_error("truncate_prompt_tokens", "`truncate_prompt_tokens` must be at least 1, or -1 for the model's limit, but it is 0");
+    return field_error(
+        "truncate_prompt_tokens",
+        "`truncate_prompt_tokens` must be at least 1, or -1 for the model's limit, but it is 0");
   }
-  if (!request.truncation_side.empty() && request.truncation_side != "left" && request.truncation_side != "right") {
-    return field_error("truncation_side", "`truncation_side` must be \"left\" or \"right\", but it is \"{}\"",
+  if (!request.truncation_side.empty() && request.truncation_side != "left" &&
+      request.truncation_side != "right") {
+    return field_error("truncation_side",
+                       "`truncation_side` must be \"left\" or \"right\", but it is \"{}\"",
                        request.truncation_side);
   }
   if (request.max_tokens && request.min_tokens > *request.max_tokens) {

@@ -1,5 +1,6 @@
-// What /v1/completions and /v1/chat/completions have in common: sampling, ends, streaming. Values are range-checked
-// when read; what depends on the model (vocabulary, context) is checked in prepare.cpp.
+// What /v1/completions and /v1/chat/completions have in common: sampling, ends, streaming. Values
+// are range-checked when read; what depends on the model (vocabulary, context) is checked in
+// prepare.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ struct CommonRequest {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int32_t> top_k;
   double presence_penalty = 0, frequency_penalty = 0;
-  std::optional<std::int64_t> seed;                    // -1 as absent
+  std::optional<std::int64_t> seed;  // -1 as absent
   std::vector<std::string> stop;
   std::vector<std::int32_t> stop_token_ids;
   bool include_stop_str_in_output = false, ignore_eos = false;
   bool skip_special_tokens = true, spaces_between_special_tokens = true;
-  std::vector<std::pair<TokenId, float>> logit_bias;   // clamped to [-100, 100]
+  std::vector<std::pair<TokenId, float>> logit_bias;  // clamped to [-100, 100]
   std::optional<std::vector<std::int32_t>> allowed_token_ids;
   std::vector<std::string> bad_words;
   std::optional<std::int32_t> prompt_logprobs;

@@ -15,7 +15,8 @@ class CompletionAnswer : public Answer {
  private:
   std::string_view object_name() const override { return "text_completion"; }
 
-  // The legacy lists for what the choice holds now; the prompt's tokens first where they are echoed.
+  // The legacy lists for what the choice holds now; the prompt's tokens first where they are
+  // echoed.
   json::value logprobs_json(Choice& choice, bool with_prompt) {
     if (!options_.logprobs) return nullptr;
     LegacyLogprobs lists(spelling(), &choice.next_offset);
@@ -23,7 +24,8 @@ class CompletionAnswer : public Answer {
       const auto& ids = *choice.prompt;
       for (std::size_t i = 0; i < ids.size(); ++i) {
         const bool known = i > 0 && i - 1 < choice.prompt_logprobs.size();
-        lists.add(ids[i], text_->token_bytes(ids[i]), known ? &choice.prompt_logprobs[i - 1] : nullptr);
+        lists.add(ids[i], text_->token_bytes(ids[i]),
+                  known ? &choice.prompt_logprobs[i - 1] : nullptr);
       }
     }
     for (const auto& token : choice.tokens) lists.add(token.id, token.text, &token.logprobs);
@@ -54,8 +56,9 @@ class CompletionAnswer : public Answer {
 
   json::object choice_json(std::size_t index, Choice& choice) override {
     json::object out = make(index, choice, true);
-    out["prompt_logprobs"] = options_.prompt_logprobs ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
-                                                      : json::value(nullptr);
+    out["prompt_logprobs"] = options_.prompt_logprobs
+                                 ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
+                                 : json::value(nullptr);
     return out;
   }
 };

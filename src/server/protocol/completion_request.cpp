@@ -25,16 +25,19 @@ Status read_prompt(R& request, const json::value& value, const Field<R>& field) 
   }
   const auto* array = value.if_array();
   if (array == nullptr) {
-    return field_error(field.name, "`prompt` must be a string, a list of strings, token ids or a list of those, but it is {}",
-                       json_kind(value));
+    return field_error(
+        field.name,
+        "`prompt` must be a string, a list of strings, token ids or a list of those, but it is {}",
+        json_kind(value));
   }
   if (array->empty()) return field_error(field.name, "`prompt` is an empty list");
   if (array->front().is_number()) return read_ids(request, value, field.name);
   for (std::size_t i = 0; i < array->size(); ++i) {
     const auto& item = (*array)[i];
     if (item.kind() != array->front().kind() || (!item.is_string() && !item.is_array())) {
-      return field_error(field.name, "`prompt[{}]` is {}: a list holds strings only, or lists of token ids only", i,
-                         json_kind(item));
+      return field_error(
+          field.name, "`prompt[{}]` is {}: a list holds strings only, or lists of token ids only",
+          i, json_kind(item));
     }
     if (const auto* text = item.if_string()) {
       request.prompts.emplace_back(std::string(text->data(), text->size()));
@@ -69,7 +72,8 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   if (request.prompts.empty()) return field_error("prompt", "`prompt` is missing");
   QUIRE_TRY(check_common(request));
   if (request.max_tokens == 0 && !request.echo) {
-    return field_error("max_tokens", "`max_tokens` must be at least 1 (0 only with `echo`), but it is 0");
+    return field_error("max_tokens",
+                       "`max_tokens` must be at least 1 (0 only with `echo`), but it is 0");
   }
   return request;
 }

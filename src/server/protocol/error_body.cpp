@@ -8,7 +8,8 @@ namespace {
 
 namespace json = boost::json;
 
-std::string make_body(const std::string& message, std::string_view type, const std::string& param, json::value code) {
+std::string make_body(const std::string& message, std::string_view type, const std::string& param,
+                      json::value code) {
   json::object error;
   error["message"] = message.empty() ? "unknown error" : message;
   error["type"] = json::string_view(type.data(), type.size());
@@ -37,7 +38,8 @@ HttpResponse error_response(const Error& error) {
   response.status = http_status(error.code);
   response.body = error_body(error);
   if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
-  if (error.code == ErrorCode::kUnauthorized) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.code == ErrorCode::kUnauthorized)
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

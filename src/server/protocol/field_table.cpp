@@ -15,7 +15,8 @@ constexpr std::size_t kMaxRememberedNames = 256;
 
 std::string range_text(double min, double max, bool above_min) {
   const bool upper = max < 1e15;
-  if (min > -1e15 && upper) return fmt::format("{} {} and at most {}", above_min ? "above" : "at least", min, max);
+  if (min > -1e15 && upper)
+    return fmt::format("{} {} and at most {}", above_min ? "above" : "at least", min, max);
   if (upper) return fmt::format("at most {}", max);
   return fmt::format("{} {}", above_min ? "above" : "at least", min);
 }
@@ -29,7 +30,8 @@ std::optional<std::int64_t> as_integer(const json::value& value) {
   return std::nullopt;
 }
 
-tl::unexpected<Error> wrong_kind(std::string_view name, std::string_view want, const json::value& value) {
+tl::unexpected<Error> wrong_kind(std::string_view name, std::string_view want,
+                                 const json::value& value) {
   return field_error(name, "`{}` must be {}, but it is {}", name, want, json_kind(value));
 }
 
@@ -40,24 +42,29 @@ Result<bool> read_bool(const json::value& value, std::string_view name) {
   return wrong_kind(name, "true or false", value);
 }
 
-Result<std::int64_t> read_integer(const json::value& value, std::string_view name, double min, double max) {
+Result<std::int64_t> read_integer(const json::value& value, std::string_view name, double min,
+                                  double max) {
   const auto number = as_integer(value);
   if (!number) {
     if (!value.is_number()) return wrong_kind(name, "an integer", value);
-    return field_error(name, "`{}` must be an integer of 64 bits, but it is {}", name, value.to_number<double>());
+    return field_error(name, "`{}` must be an integer of 64 bits, but it is {}", name,
+                       value.to_number<double>());
   }
   const auto as_double = static_cast<double>(*number);
   if (as_double < min || as_double > max) {
-    return field_error(name, "`{}` must be {}, but it is {}", name, range_text(min, max, false), *number);
+    return field_error(name, "`{}` must be {}, but it is {}", name, range_text(min, max, false),
+                       *number);
   }
   return *number;
 }
 
-Result<double> read_number(const json::value& value, std::string_view name, double min, double max, bool above_min) {
+Result<double> read_number(const json::value& value, std::string_view name, double min, double max,
+                           bool above_min) {
   if (!value.is_number()) return wrong_kind(name, "a number", value);
   const auto number = value.to_number<double>();
   if (!(number >= min && number <= max) || (above_min && number == min)) {
-    return field_error(name, "`{}` must be {}, but it is {}", name, range_text(min, max, above_min), number);
+    return field_error(name, "`{}` must be {}, but it is {}", name, range_text(min, max, above_min),
+                       number);
   }
   return number;
 }
@@ -67,8 +74,8 @@ Result<std::string> read_string(const json::value& value, std::string_view name)
   return wrong_kind(name, "a string", value);
 }
 
-Result<std::vector<std::int32_t>> read_integers(const json::value& value, std::string_view name, double min,
-                                                double max) {
+Result<std::vector<std::int32_t>> read_integers(const json::value& value, std::string_view name,
+                                                double min, double max) {
   const auto* array = value.if_array();
   if (array == nullptr) return wrong_kind(name, "a list of integers", value);
   std::vector<std::int32_t> out;
@@ -84,14 +91,16 @@ Result<std::vector<std::int32_t>> read_integers(const json::value& value, std::s
   return out;
 }
 
-Result<std::vector<std::string>> read_strings(const json::value& value, std::string_view name, std::size_t max_count) {
+Result<std::vector<std::string>> read_strings(const json::value& value, std::string_view name,
+                                              std::size_t max_count) {
   std::vector<std::string> out;
   if (value.is_string()) {
     QUIRE_ASSIGN(auto text, read_string(value, name));
     out.push_back(std::move(text));
   } else if (const auto* array = value.if_array()) {
     if (array->size() > max_count) {
-      return field_error(name, "`{}` may have at most {} strings, but it has {}", name, max_count, array->size());
+      return field_error(name, "`{}` may have at most {} strings, but it has {}", name, max_count,
+                         array->size());
     }
     for (std::size_t i = 0; i < array->size(); ++i) {
       QUIRE_ASSIGN(auto text, read_string((*array)[i], fmt::format("{}[{}]", name, i)));
@@ -107,13 +116,14 @@ Result<std::vector<std::string>> read_strings(const json::value& value, std::str
 }
 
 Status check_neutral(const json::value& value, std::string_view name, std::string_view allowed) {
-  const bool neutral = (value.is_bool() && !value.get_bool()) ||
-                       (value.is_number() && value.to_number<double>() == 0) ||
-                       (value.is_string() && value.get_string().empty()) ||
-                       (value.is_array() && value.get_array().empty()) ||
-                       (value.is_object() && value.get_object().empty()) ||
-                       (value.is_string() && !allowed.empty() &&
-                        std::string_view(value.get_string().data(), value.get_string().size()) == allowed);
+  const bool neutral =
+      (value.is_bool() && !value.get_bool()) ||
+      (value.is_number() && value.to_number<double>() == 0) ||
+      (value.is_string() && value.get_string().empty()) ||
+      (value.is_array() && value.get_array().empty()) ||
+      (value.is_object() && value.get_object().empty()) ||
+      (value.is_string() && !allowed.empty() &&
+       std::string_view(value.get_string().data(), value.get_string().size()) == allowed);
   if (neutral) return {};
   Error error;
   error.code = ErrorCode::kUnsupported;
@@ -130,15 +140,16 @@ void log_unknown_fields(const json::object& object, std::span<const std::string_
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::lock_guard lock(mutex);
     if (seen.size() >= kMaxRememberedNames || name.size() > 64) return;
-    if (seen.emplace(name).second) log_warning("request field \"{}\" is not known here and is ignored", name);
+    if (seen.emplace(name).second)
+      log_warning("request field \"{}\" is not known here and is ignored", name);
   }
 }
 
 Result<json::object> parse_object(std::string_view body) {
   QUIRE_ASSIGN(auto value, parse_json(body));
   if (auto* object = value.if_object()) return std::move(*object);
-  return make_error(ErrorCode::kInvalidArgument, "the request body must be a JSON object, but it is {}",
-                    json_kind(value));
+  return make_error(ErrorCode::kInvalidArgument,
+                    "the request body must be a JSON object, but it is {}", json_kind(value));
 }
 
 }  // namespace quire

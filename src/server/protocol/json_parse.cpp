@@ -13,8 +13,9 @@ namespace {
 namespace json = boost::json;
 using json::error_code;
 
-// Builds a value as Boost.JSON's own handler does, and refuses what that lets pass: a key twice in one object
-// (readers disagree on which one counts) and numbers too large for a double. Member names are the library's.
+// Builds a value as Boost.JSON's own handler does, and refuses what that lets pass: a key twice in
+// one object (readers disagree on which one counts) and numbers too large for a double. Member
+// names are the library's.
 class StrictHandler {
  public:
   static constexpr std::size_t max_object_size = std::size_t(-1);
@@ -111,12 +112,14 @@ Result<json::value> parse_json(std::string_view text) {
   if (!error) return handler.stack_.release();
   std::string problem = handler.problem_;
   if (problem.empty()) {
-    problem = error == json::error::too_deep    ? fmt::format("nested deeper than {} levels", kMaxJsonDepth)
-              : error == json::error::incomplete ? (text.empty() ? "it is empty" : "it ends too early")
-                                                 : error.message();
+    problem =
+        error == json::error::too_deep ? fmt::format("nested deeper than {} levels", kMaxJsonDepth)
+        : error == json::error::incomplete ? (text.empty() ? "it is empty" : "it ends too early")
+                                           : error.message();
   }
-  return make_error(ErrorCode::kInvalidArgument, "the request body is not valid JSON: {} (at byte {} of {})", problem,
-                    used, text.size());
+  return make_error(ErrorCode::kInvalidArgument,
+                    "the request body is not valid JSON: {} (at byte {} of {})", problem, used,
+                    text.size());
 }
 
 std::string_view json_kind(const json::value& value) {

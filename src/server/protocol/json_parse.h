@@ -1,4 +1,5 @@
-// Request bodies to JSON values, strictly: one document, valid UTF-8, finite numbers, no key twice, bounded nesting.
+// Request bodies to JSON values, strictly: one document, valid UTF-8, finite numbers, no key twice,
+// bounded nesting.
 #pragma once
 
 #include <boost/json/value.hpp>

@@ -13,10 +13,28 @@ TEST(ParseJson, AcceptsWholeDocuments) {
 }
 
 TEST(ParseJson, RefusesWhatIsNotStrictJson) {
-  const std::vector<std::string> bad{
-      "", "  ", "{bad", "{} trailing", "{\"a\": 1", "NaN", "[Infinity]", "[-Infinity]", "[1e999]", "[-1e999]", "[01]",
-      "{\"a\": 1, \"a\": 2}", "{\"x\": {\"\\u0061\": 1, \"a\": 2}}", "\"\xff\xfe\"", "\"\xc3\"", "\"\xed\xa0\x80\"",
-      "\"\xf5\x80\x80\x80\"", "\"\\ud800\"", "'a'", "[1,]", "// c\n1", std::string("{\"a\": \"\0\"}", 10)};
+  const std::vector<std::string> bad{"",
+                                     "  ",
+                                     "{bad",
+                                     "{} trailing",
+                                     "{\"a\": 1",
+                                     "NaN",
+                                     "[Infinity]",
+                                     "[-Infinity]",
+                                     "[1e999]",
+                                     "[-1e999]",
+                                     "[01]",
+                                     "{\"a\": 1, \"a\": 2}",
+                                     "{\"x\": {\"\\u0061\": 1, \"a\": 2}}",
+                                     "\"\xff\xfe\"",
+                                     "\"\xc3\"",
+                                     "\"\xed\xa0\x80\"",
+                                     "\"\xf5\x80\x80\x80\"",
+                                     "\"\\ud800\"",
+                                     "'a'",
+                                     "[1,]",
+                                     "// c\n1",
+                                     std::string("{\"a\": \"\0\"}", 10)};
   for (const auto& text : bad) {
     const auto value = parse_json(text);
     ASSERT_FALSE(value) << text;

@@ -17,15 +17,20 @@ double finite(float logprob) {
   return std::isfinite(logprob) ? std::max<double>(logprob, kLowestLogprob) : kLowestLogprob;
 }
 
-unsigned char byte_at(std::string_view bytes, std::size_t i) { return static_cast<unsigned char>(bytes[i]); }
+unsigned char byte_at(std::string_view bytes, std::size_t i) {
+  return static_cast<unsigned char>(bytes[i]);
+}
 
-// Length of the well-formed character at the start of `bytes`; 0 when there is none. *bad: bytes that one replacement
-// mark stands for then (the longest start of a character, at least one).
+// Length of the well-formed character at the start of `bytes`; 0 when there is none. *bad: bytes
+// that one replacement mark stands for then (the longest start of a character, at least one).
 std::size_t character_length(std::string_view bytes, std::size_t* bad) {
   const unsigned char lead = byte_at(bytes, 0);
   *bad = 1;
   if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : (lead & 0xF0) == 0xE0        ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
   if (length == 0) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if (i >= bytes.size()) return 0;
@@ -101,7 +106,8 @@ void LegacyLogprobs::add(TokenId id, std::string_view bytes, const TokenLogprobs
   json::object top;
   for (const auto& [other, logprob] : logprobs->top) {
     // The likelier one stays when two ids are spelled alike.
-    top.emplace(spell_legacy(spelling_, other, spelling_.text->token_bytes(other)), finite(logprob));
+    top.emplace(spell_legacy(spelling_, other, spelling_.text->token_bytes(other)),
+                finite(logprob));
   }
   top.emplace(spell_legacy(spelling_, id, bytes), finite(logprobs->logprob));
   top_logprobs_.emplace_back(std::move(top));
@@ -116,7 +122,8 @@ json::object LegacyLogprobs::take() {
   return out;
 }
 
-json::object chat_logprob(TokenSpelling spelling, const OutputToken& token, std::int32_t top_count) {
+json::object chat_logprob(TokenSpelling spelling, const OutputToken& token,
+                          std::int32_t top_count) {
   json::object entry = chat_entry(spelling, token.id, token.text, token.logprobs.logprob);
   json::array top;
   for (const auto& [id, logprob] : token.logprobs.top) {
@@ -127,7 +134,8 @@ json::object chat_logprob(TokenSpelling spelling, const OutputToken& token, std:
   return entry;
 }
 
-json::array prompt_logprobs_json(const TextService& text, const std::vector<TokenLogprobs>& logprobs) {
+json::array prompt_logprobs_json(const TextService& text,
+                                 const std::vector<TokenLogprobs>& logprobs) {
   json::array out;
   out.emplace_back(nullptr);
   for (const auto& position : logprobs) {

@@ -101,32 +101,38 @@ std::string without(const std::string& base, const Case& c) {
 }
 
 TEST(CompletionRequest, Fields) {
-  for (const auto& c : kCommon) check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
-  const Case own[] = {{"logprobs", "-1", "logprobs"}, {"logprobs", "true", "logprobs"}, {"logprobs", "0", ""},
-                      {"best_of", "2", "best_of"},    {"best_of", "1", ""},             {"suffix", "\"END\"", "suffix"},
+  for (const auto& c : kCommon)
+    check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
+  const Case own[] = {{"logprobs", "-1", "logprobs"}, {"logprobs", "true", "logprobs"},
+                      {"logprobs", "0", ""},          {"best_of", "2", "best_of"},
+                      {"best_of", "1", ""},           {"suffix", "\"END\"", "suffix"},
                       {"suffix", "\"\"", ""},         {"echo", "\"x\"", "echo"}};
   for (const auto& c : own) check(parse_completion_request, "{\"prompt\": \"x\"", c);
 }
 
 TEST(CompletionRequest, Prompts) {
-  for (const char* bad : {"null", "5", "{\"a\": 1}", "[[\"a\"]]", "[1, \"a\"]", "[\"a\", [1]]", "[-1]", "[[]]", "[]",
-                          "[1.5]", "[99999999999999]", "[null]"}) {
+  for (const char* bad : {"null", "5", "{\"a\": 1}", "[[\"a\"]]", "[1, \"a\"]", "[\"a\", [1]]",
+                          "[-1]", "[[]]", "[]", "[1.5]", "[99999999999999]", "[null]"}) {
     EXPECT_FALSE(parse_completion_request(fmt::format("{{\"prompt\": {}}}", bad))) << bad;
   }
   EXPECT_FALSE(parse_completion_request("{}"));
   EXPECT_FALSE(parse_completion_request("[]"));
   EXPECT_FALSE(parse_completion_request("null"));
   EXPECT_EQ(parse_completion_request("{\"prompt\": [\"a\", \"b\"]}")->prompts.size(), 2U);
-  EXPECT_EQ(std::get<1>(parse_completion_request("{\"prompt\": [1, 2]}")->prompts.at(0)), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(std::get<1>(parse_completion_request("{\"prompt\": [1, 2]}")->prompts.at(0)),
+            (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(parse_completion_request("{\"prompt\": [[1, 2], [3]]}")->prompts.size(), 2U);
 }
 
 TEST(CompletionRequest, RulesBetweenFields) {
   EXPECT_TRUE(parse_completion_request(R"({"prompt": "x", "echo": true, "max_tokens": 0})"));
-  EXPECT_FALSE(parse_completion_request(R"({"prompt": "x", "stream": true, "prompt_logprobs": 1})"));
-  const auto biased = parse_completion_request(R"({"prompt": "x", "logit_bias": {"5": 1e9, "7": -500}})");
+  EXPECT_FALSE(
+      parse_completion_request(R"({"prompt": "x", "stream": true, "prompt_logprobs": 1})"));
+  const auto biased =
+      parse_completion_request(R"({"prompt": "x", "logit_bias": {"5": 1e9, "7": -500}})");
   ASSERT_TRUE(biased);
-  EXPECT_EQ(biased->logit_bias, (std::vector<std::pair<TokenId, float>>{{5, 100.0F}, {7, -100.0F}}));
+  EXPECT_EQ(biased->logit_bias,
+            (std::vector<std::pair<TokenId, float>>{{5, 100.0F}, {7, -100.0F}}));
   const auto stream = parse_completion_request(
       R"({"prompt": "x", "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
   ASSERT_TRUE(stream);
@@ -145,6 +151,8 @@ TEST(ChatRequest, Fields) {
                       {"tool_choice", "\"none\"", ""},
                       {"tool_choice", "\"auto\"", ""},
                       {"tool_choice", "\"required\"", "tool_choice"},
+                      {"reasoning_effort", "\"low\"", ""},
+                      {"reasoning_effort", "\"huge\"", "reasoning_effort"},
                       {"modalities", "[\"text\"]", ""},
                       {"modalities", "[\"audio\"]", "modalities"},
                       {"max_completion_tokens", "0", "max_completion_tokens"}};
@@ -152,11 +160,13 @@ TEST(ChatRequest, Fields) {
 }
 
 TEST(ChatRequest, Messages) {
-  for (const char* bad :
-       {"null", "[]", "\"hi\"", "[1]", "[{}]", R"([{"content": "x"}])", R"([{"role": "user", "content": 5}])",
-        R"([{"role": "user"}])", R"([{"role": "user", "content": [{"type": "no_such_part", "x": 1}]}])",
-        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])",
-        R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{"}}]}])"}) {
+  for (
+      const char* bad :
+      {"null", "[]", "\"hi\"", "[1]", "[{}]", R"([{"content": "x"}])",
+       R"([{"role": "user", "content": 5}])", R"([{"role": "user"}])",
+       R"([{"role": "user", "content": [{"type": "no_such_part", "x": 1}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])",
+       R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{"}}]}])"}) {
     EXPECT_FALSE(parse_chat_request(fmt::format("{{\"messages\": {}}}", bad))) << bad;
   }
   EXPECT_FALSE(parse_chat_request("{}"));
@@ -174,12 +184,18 @@ TEST(ChatRequest, Messages) {
 
 TEST(ChatRequest, NewerLimitWinsAndTemplateEndsExclude) {
   const std::string base = R"({"messages": [{"role": "assistant", "content": "x"}], )";
-  EXPECT_EQ(parse_chat_request(base + R"("max_tokens": 9, "max_completion_tokens": 3})")->max_tokens, 3);
+  EXPECT_EQ(
+      parse_chat_request(base + R"("max_tokens": 9, "max_completion_tokens": 3})")->max_tokens, 3);
   EXPECT_EQ(parse_chat_request(base + R"("max_completion_tokens": 3})")->max_tokens, 3);
   EXPECT_FALSE(parse_chat_request(base + R"("max_tokens": 9}})"));
-  const auto both = parse_chat_request(base + R"("add_generation_prompt": true, "continue_final_message": true})");
+  const auto both = parse_chat_request(
+      base + R"("add_generation_prompt": true, "continue_final_message": true})");
   ASSERT_FALSE(both);
   EXPECT_EQ(both.error().param, "continue_final_message");
+  const auto effort =
+      parse_chat_request(base + R"("reasoning_effort": "none", "chat_template_kwargs": {"a": 1}})");
+  EXPECT_EQ(effort->chat.kwargs_json,
+            R"({"a":1,"reasoning_effort":"none","enable_thinking":false})");
   const auto open = parse_chat_request(base + R"("continue_final_message": true})");
   ASSERT_TRUE(open);
   EXPECT_FALSE(open->chat.generation_prompt());

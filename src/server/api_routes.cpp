@@ -1,0 +1,165 @@
+// What each route does.
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "server/api_server_impl.h"
+#include "server/generation_call.h"
+#include "server/http/request_text.h"
+#include "server/protocol/error_body.h"
+
+namespace quire {
+
+namespace json = boost::json;
+
+namespace {
+
+HttpResponse json_response(const json::value& value) {
+  HttpResponse out;
+  out.body = json::serialize(value);
+  return out;
+}
+
+Status check_content_type(const HttpRequest& request) {
+  const auto value = request.header("content-type");
+  const auto media_type = lower_case(value.substr(0, value.find_first_of("; \t")));
+  if (media_type == "application/json") return {};
+  return make_error(ErrorCode::kUnsupportedMedia,
+                    "the content type must be application/json, but it is \"{}\"", value);
+}
+
+}  // namespace
+
+// ---- generation -------------------------------------------------------------------------------
+
+void ApiServer::Impl::on_pool(const ExchangePtr& exchange, std::function<void()> task) {
+  if (draining) {
+    return exchange->send(
+        error_response({ErrorCode::kUnavailable, "the server is shutting down", ""}));
+  }
+  if (!pool.submit(std::move(task))) {
+    exchange->send(
+        error_response({ErrorCode::kUnavailable,
+                        "too many requests are waiting to be read: try again in a moment", ""}));
+  }
+}
+
+void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange, Prepare prepare) {
+  if (auto status = check_content_type(request); !status)
+    return exchange->send(error_response(status.error()));
+  CallInfo info;
+  info.arrival_s = request.arrival_s;
+  info.request_id = std::string(request.header("x-request-id").substr(0, 256));
+  if (info.request_id.empty()) info.request_id = random_hex(16);
+  ++*in_flight;
+  auto token = std::shared_ptr<void>(nullptr, [count = in_flight](void*) { --*count; });
+  auto body = std::make_shared<std::string>(std::move(request.body));
+  on_pool(exchange, [this, exchange, prepare, info, body, token] {
+    auto prepared = prepare(context, *body, info);
+    if (!prepared) return exchange->send(error_response(prepared.error()));
+    GenerationCall::start(exchange, parts.generator, std::move(prepared->answer),
+                          std::move(prepared->requests), token);
+  });
+}
+
+void ApiServer::Impl::completions(HttpRequest& request, const ExchangePtr& exchange) {
+  generate(request, exchange, &prepare_completion);
+}
+void ApiServer::Impl::chat(HttpRequest& request, const ExchangePtr& exchange) {
+  generate(request, exchange, &prepare_chat);
+}
+
+void ApiServer::Impl::text_answer(HttpRequest& request, const ExchangePtr& exchange, TextJob job) {
+  if (auto status = check_content_type(request); !status)
+    return exchange->send(error_response(status.error()));
+  auto body = std::make_shared<std::string>(std::move(request.body));
+  on_pool(exchange, [this, exchange, job, body] {
+    auto answer = job(context, *body);
+    if (!answer) return exchange->send(error_response(answer.error()));
+    HttpResponse response;
+    response.body = std::move(*answer);
+    exchange->send(std::move(response));
+  });
+}
+
+void ApiServer::Impl::tokenize(HttpRequest& request, const ExchangePtr& exchange) {
+  text_answer(request, exchange, &tokenize_answer);
+}
+void ApiServer::Impl::detokenize(HttpRequest& request, const ExchangePtr& exchange) {
+  text_answer(request, exchange, &detokenize_answer);
+}
+
+// ---- the rest ---------------------------------------------------------------------------------
+
+json::object ApiServer::Impl::model_card(const std::string& name) const {
+  json::object permission{{"id", "modelperm-" + name},
+                          {"object", "model_permission"},
+                          {"created", created},
+                          {"allow_create_engine", false},
+                          {"allow_sampling", true},
+                          {"allow_logprobs", true},
+                          {"allow_search_indices", false},
+                          {"allow_view", true},
+                          {"allow_fine_tuning", false},
+                          {"organization", "*"},
+                          {"group", nullptr},
+                          {"is_blocking", false}};
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "quire"},
+          {"root", options.model_root.empty() ? name : options.model_root},
+          {"parent", nullptr},
+          {"max_model_len", options.max_model_len},
+          {"permission", json::array{std::move(permission)}}};
+}
+
+void ApiServer::Impl::models(HttpRequest&, const ExchangePtr& exchange) {
+  json::array cards;
+  for (const auto& name : options.served_model_names) cards.emplace_back(model_card(name));
+  exchange->send(json_response(json::object{{"object", "list"}, {"data", std::move(cards)}}));
+}
+
+void ApiServer::Impl::model(HttpRequest& request, const ExchangePtr& exchange) {
+  const std::string name = request.path.substr(std::string_view("/v1/models/").size());
+  auto found = check_model(context, name);
+  if (!found) return exchange->send(error_response(found.error()));
+  exchange->send(json_response(model_card(*found)));
+}
+
+// Healthy means that the engine makes progress, not only that this thread answers.
+void ApiServer::Impl::health(HttpRequest&, const ExchangePtr& exchange) {
+  const EngineStats stats = parts.generator->stats();
+  const double step_s = stats.step_in_flight ? now_s() - stats.step_started_s : 0;
+  if (draining) {
+    return exchange->send(
+        error_response({ErrorCode::kUnavailable, "the server is shutting down", ""}));
+  }
+  if (step_s > options.stuck_step_s) {
+    return exchange->send(
+        error_response({ErrorCode::kUnavailable,
+                        fmt::format("the engine has been in one step for {:.0f} s", step_s), ""}));
+  }
+  exchange->send(json_response(json::object{{"status", "ok"}}));
+}
+
+void ApiServer::Impl::version(HttpRequest&, const ExchangePtr& exchange) {
+  exchange->send(json_response(json::object{{"version", QUIRE_VERSION}}));
+}
+
+void ApiServer::Impl::metrics(HttpRequest&, const ExchangePtr& exchange) {
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = parts.metrics->text(parts.generator->stats());
+  exchange->send(std::move(response));
+}
+
+void ApiServer::Impl::load(HttpRequest&, const ExchangePtr& exchange) {
+  exchange->send(json_response(json::object{{"server_load", in_flight->load()}}));
+}
+
+void ApiServer::Impl::reset_prefix_cache(HttpRequest&, const ExchangePtr& exchange) {
+  exchange->send(json_response(json::object{{"success", parts.generator->reset_prefix_cache()}}));
+}
+
+}  // namespace quire

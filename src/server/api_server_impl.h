@@ -1,0 +1,79 @@
+// What ApiServer holds, shared by its two files: api_server.cpp (routing, start and end) and
+// api_routes.cpp (what each route does). Handlers run on connections' strands; shutdown on the
+// caller's thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "server/api_server.h"
+#include "server/http/http_server.h"
+#include "server/prepare.h"
+#include "server/text_pool.h"
+
+namespace quire {
+
+using ExchangePtr = std::shared_ptr<Exchange>;
+
+struct ApiServer::Impl {
+  Impl(ServerOptions server_options, Parts server_parts)
+      : options(std::move(server_options)),
+        parts(server_parts),
+        seeds(options.seed),
+        context{&options, parts.text, parts.generator, &seeds},
+        pool(options.text_threads, options.text_queue_length) {}
+
+  struct Route {
+    std::string_view path;     // "{id}" at the end takes the rest
+    std::string_view methods;  // for Allow
+    void (Impl::*handle)(HttpRequest& request, const ExchangePtr& exchange);
+  };
+  static const std::array<Route, 13> kRoutes;
+
+  void handle(HttpRequest request, const ExchangePtr& exchange);
+  const Route* find(std::string_view path) const;
+  std::string strip_root(const std::string& path) const;
+
+  void models(HttpRequest& request, const ExchangePtr& exchange);
+  void model(HttpRequest& request, const ExchangePtr& exchange);
+  void completions(HttpRequest& request, const ExchangePtr& exchange);
+  void chat(HttpRequest& request, const ExchangePtr& exchange);
+  void tokenize(HttpRequest& request, const ExchangePtr& exchange);
+  void detokenize(HttpRequest& request, const ExchangePtr& exchange);
+  void health(HttpRequest& request, const ExchangePtr& exchange);
+  void version(HttpRequest& request, const ExchangePtr& exchange);
+  void metrics(HttpRequest& request, const ExchangePtr& exchange);
+  void load(HttpRequest& request, const ExchangePtr& exchange);
+  void reset_prefix_cache(HttpRequest& request, const ExchangePtr& exchange);
+
+  using Prepare = Result<PreparedCall> (*)(const ProtocolContext&, std::string_view,
+                                           const CallInfo&);
+  using TextJob = Result<std::string> (*)(const ProtocolContext&, std::string_view);
+  void generate(HttpRequest& request, const ExchangePtr& exchange, Prepare prepare);
+  void text_answer(HttpRequest& request, const ExchangePtr& exchange, TextJob job);
+  void on_pool(const ExchangePtr& exchange, std::function<void()> task);
+  boost::json::object model_card(const std::string& name) const;
+
+  ServerOptions options;
+  Parts parts;
+  SeedSource seeds;
+  ProtocolContext context;
+  TextPool pool;
+  const std::int64_t created = unix_time_s();
+  std::atomic<bool> draining = false;
+  // Shared with calls: the last of them may outlive the server by a moment.
+  std::shared_ptr<std::atomic<std::int64_t>> in_flight =
+      std::make_shared<std::atomic<std::int64_t>>(0);
+  std::mutex shutdown_mutex;
+  bool shut_down = false, all_answered = true;
+  std::unique_ptr<HttpServer> http;
+};
+
+}  // namespace quire
