@@ -2,6 +2,7 @@
 // continuation. See tests/golden/README.md and tests/golden-gguf/README.md for the tolerances.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -17,6 +18,7 @@ struct Case {
   const char* dtype;
   float worst;          // bound of any logit's error
   float mean;           // bound of the mean error
+  float top1 = 1e-3f;   // bound of the error of the best token's log-probability
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model << " " << c.dtype; }
 
@@ -29,6 +31,14 @@ std::vector<T> read(const SafetensorsFile& file, const std::string& name) {
   return values;
 }
 
+// Log-probability of token `best` in a row of logits.
+float logprob(const float* row, std::size_t vocab, std::size_t best) {
+  const float highest = *std::max_element(row, row + vocab);
+  double sum = 0;
+  for (std::size_t v = 0; v < vocab; ++v) sum += std::exp(static_cast<double>(row[v] - highest));
+  return static_cast<float>(static_cast<double>(row[best] - highest) - std::log(sum));
+}
+
 class ModelGolden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ModelGolden, LogitsAndGreedyTokens) {
@@ -39,7 +49,7 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
   const bool exact = std::strcmp(c.dtype, "float32") == 0;
   double sum = 0;
   std::size_t count = 0;
-  float worst = 0;
+  float worst = 0, worst_top1 = 0;
   for (int p = 0; p < 3; ++p) {
     const std::string prefix = "prompt_" + std::to_string(p) + ".";
     const auto ids = read<std::int64_t>(*golden, prefix + "input_ids");
@@ -57,6 +67,9 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
         sum += error;
         ++count;
       }
+      const float* want = logits.data() + position * vocab;
+      const auto best = static_cast<std::size_t>(std::max_element(want, want + vocab) - want);
+      worst_top1 = std::max(worst_top1, std::fabs(logprob(row.data(), vocab, best) - logprob(want, vocab, best)));
     }
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (run.tokens[i] == tokens[i]) continue;
@@ -64,8 +77,9 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
       break;   // from here on it is another text
     }
   }
-  RecordProperty("worst", std::to_string(worst));
-  std::printf("%s %s: worst %.2g, mean %.2g\n", c.model, c.dtype, static_cast<double>(worst), sum / static_cast<double>(count));
+  std::printf("%s %s: worst %.2g, mean %.2g, top-1 logprob %.2g\n", c.model, c.dtype, static_cast<double>(worst),
+              sum / static_cast<double>(count), static_cast<double>(worst_top1));
+  EXPECT_LE(worst_top1, exact ? 1e-3f : c.top1);
   EXPECT_LE(worst, c.worst);
   EXPECT_LE(sum / static_cast<double>(count), static_cast<double>(c.mean));
 }
@@ -78,12 +92,12 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, ModelGolden, ::testing::Values(
     Case{"golden/llama_rope_linear", "golden/llama_rope_linear/golden.safetensors", "float32", kExact, kExact},
     Case{"golden/mistral", "golden/mistral/golden.safetensors", "float32", kExact, kExact},
     Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", "float32", kExact, kExact},
-    Case{"golden/llama", "golden/llama/golden.safetensors", "auto", 1.5f, 0.12f},
-    Case{"golden/llama_tied_bias", "golden/llama_tied_bias/golden.safetensors", "bfloat16", 1.5f, 0.12f},
-    Case{"golden/mistral", "golden/mistral/golden.safetensors", "auto", 1.5f, 0.12f},
-    Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", "auto", 1.5f, 0.12f},
-    Case{"golden/llama", "golden/llama/golden.safetensors", "float16", 0.3f, 0.03f},
-    Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", "float16", 0.3f, 0.03f}));
+    Case{"golden/llama", "golden/llama/golden.safetensors", "auto", 1.5f, 0.12f, 0.5f},
+    Case{"golden/llama_tied_bias", "golden/llama_tied_bias/golden.safetensors", "bfloat16", 1.5f, 0.12f, 0.5f},
+    Case{"golden/mistral", "golden/mistral/golden.safetensors", "auto", 1.5f, 0.12f, 0.5f},
+    Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", "auto", 1.5f, 0.12f, 0.5f},
+    Case{"golden/llama", "golden/llama/golden.safetensors", "float16", 0.3f, 0.03f, 0.1f},
+    Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", "float16", 0.3f, 0.03f, 0.1f}));
 
 INSTANTIATE_TEST_SUITE_P(Gguf, ModelGolden, ::testing::Values(
     Case{"golden-gguf/llama.gguf", "golden/llama/golden.safetensors", "float32", kExact, kExact},
@@ -99,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Gguf, ModelGolden, ::testing::Values(
     Case{"golden-gguf/llama.Q4_1.gguf", "golden-gguf/llama.Q4_1.golden.safetensors", "float32", kExact, kExact},
     Case{"golden-gguf/llama.Q5_0.gguf", "golden-gguf/llama.Q5_0.golden.safetensors", "float32", kExact, kExact},
     Case{"golden-gguf/llama.Q5_1.gguf", "golden-gguf/llama.Q5_1.golden.safetensors", "float32", kExact, kExact},
-    Case{"golden-gguf/llama.F16.gguf", "golden-gguf/llama.F16.golden.safetensors", "auto", 0.3f, 0.03f},
-    Case{"golden-gguf/llama.BF16.gguf", "golden-gguf/llama.BF16.golden.safetensors", "auto", 1.5f, 0.12f},
-    Case{"golden-gguf/llama.Q8_0.gguf", "golden-gguf/llama.Q8_0.golden.safetensors", "auto", 0.5f, 0.05f},
-    Case{"golden-gguf/llama.Q4_0.gguf", "golden-gguf/llama.Q4_0.golden.safetensors", "auto", 0.5f, 0.05f},
-    Case{"golden-gguf/llama.Q4_1.gguf", "golden-gguf/llama.Q4_1.golden.safetensors", "auto", 0.5f, 0.05f},
-    Case{"golden-gguf/llama.Q5_0.gguf", "golden-gguf/llama.Q5_0.golden.safetensors", "auto", 0.5f, 0.05f},
-    Case{"golden-gguf/llama.Q5_1.gguf", "golden-gguf/llama.Q5_1.golden.safetensors", "auto", 0.5f, 0.05f}));
+    Case{"golden-gguf/llama.F16.gguf", "golden-gguf/llama.F16.golden.safetensors", "auto", 0.3f, 0.03f, 0.1f},
+    Case{"golden-gguf/llama.BF16.gguf", "golden-gguf/llama.BF16.golden.safetensors", "auto", 1.5f, 0.12f, 0.5f},
+    Case{"golden-gguf/llama.Q8_0.gguf", "golden-gguf/llama.Q8_0.golden.safetensors", "auto", 1.0f, 0.1f, 0.3f},
+    Case{"golden-gguf/llama.Q4_0.gguf", "golden-gguf/llama.Q4_0.golden.safetensors", "auto", 1.0f, 0.1f, 0.3f},
+    Case{"golden-gguf/llama.Q4_1.gguf", "golden-gguf/llama.Q4_1.golden.safetensors", "auto", 1.0f, 0.1f, 0.3f},
+    Case{"golden-gguf/llama.Q5_0.gguf", "golden-gguf/llama.Q5_0.golden.safetensors", "auto", 1.0f, 0.1f, 0.3f},
+    Case{"golden-gguf/llama.Q5_1.gguf", "golden-gguf/llama.Q5_1.golden.safetensors", "auto", 1.0f, 0.1f, 0.3f}));
 
 }  // namespace
 }  // namespace quire
