@@ -2,22 +2,24 @@
 // update from the same instructions in the same order as in int_tile, so the bits equal the vpdpbusd path and the
 // two may share one matrix by number of rows.
 //
-// One step multiplies kRows rows x 2 strips x one group (32 k, 16 for kQ6K): tiles of up to 12 x 16 int32. A
-// group's sums are stored to L1 and added one step later, while the tile unit works on the next group.
-//   registers: 12 x 2 f32 sums + 2 scales + 2 minimums + 2 broadcasts + 2 temporaries = 32
-//   port 0/5 per output vector: convert, multiply, fma (+ fma of the minimum) = 3-4, so about 1.5-2 cycles for
-//   16 x 32 products, where vpdpbusd alone takes 4
-// Codes are unpacked as signed bytes (q - zero), so no sum of activations is needed; kinds with zero 0 stay
-// unsigned bytes, which are the same bits.
+// One step multiplies up to 16 rows x one strip x one group (32 k; 16 for kQ6K). Its int32 sums are stored to L1
+// and added some steps later, while the tile unit works on the next groups. Measured (Sapphire Rapids): a product
+// takes as many cycles as it has rows, a store 16 whatever the rows, and the two do not overlap: 28 together. The
+// float update takes 3 (4 with a minimum) operations on ports 0 and 5 per row, 24-32 cycles for 16 rows, and does not
+// overlap with the tile unit either. So a step does 8192 products in about 60 cycles; vpdpbusd and its update take 88.
+// Codes are unpacked as signed bytes (q - zero), so no sum of activations is needed.
 #pragma once
 
 #include "kernels/cpu/tiles/int_matmul.h"
 
 namespace quire::QUIRE_ISA {
 
-inline constexpr int kAmxMostRows = 12;
+inline constexpr int kAmxMostRows = 16;
+inline constexpr int64_t kAmxGroupBytes = kAmxMostRows * 32;  // int8 activations of a group
 inline constexpr int64_t kAmxLeastRows = 8;  // below, vpdpbusd is as fast
-inline constexpr int kAmxStrips = 2;
+// Steps between a group's products and their use: a tile's way through load, product and store takes over 100
+// cycles, a step 30.
+inline constexpr int kAmxAhead = 3;
 
 // The memory operand of ldtilecfg.
 struct alignas(64) TileConfig {
@@ -26,8 +28,7 @@ struct alignas(64) TileConfig {
   uint16_t row_bytes[16] = {};
   uint8_t rows[16] = {};
 };
-// Tiles 0-3: sums [rows][16] (two strips, two groups in flight); 4-5: activations [rows][group_k];
-// 6-7: codes [group_k / 4][16][4].
+// Tiles 0-1: sums [rows][16]; 4-5: activations [rows][group_k]; 6-7: codes [group_k / 4][16][4].
 QUIRE_INLINE void configure_tiles(int rows, int group_k) {
   TileConfig config;
   for (int t = 0; t < 8; ++t) {
@@ -37,94 +38,90 @@ QUIRE_INLINE void configure_tiles(int rows, int group_k) {
   asm volatile("ldtilecfg %0" ::"m"(config));  // GCC's _tile_loadconfig names 8 of the 64 bytes
 }
 
-// Sums of one group for two strips.
 struct alignas(64) AmxSums {
-  int32_t v[kAmxStrips][kAmxMostRows][16];
+  int32_t v[kAmxMostRows][16];
+};
+// Activations of one tile of rows, group by group, at the chunk's first group.
+struct AmxRows {
+  const int8_t* a;      // [group][kAmxMostRows][32]
+  const float* scale;   // [group][kAmxMostRows]
+  const float* sum;
 };
 
-template <int phase>
-QUIRE_INLINE void amx_multiply(const int8_t* a, int64_t a_stride, const uint8_t* codes, AmxSums* sums) {
-  // codes: [strip][8 quads][64]; a part of a group is the first or the last half of the quads.
-  if constexpr (phase == 0) {
+// Even and odd steps use different tiles.
+template <int odd>
+QUIRE_INLINE void amx_multiply(const int8_t* a, const uint8_t* codes, AmxSums* sums) {
+  if constexpr (odd == 0) {
     _tile_zero(0);
-    _tile_zero(1);
-    _tile_loadd(4, a, a_stride);
+    _tile_loadd(4, a, 32);
     _tile_loadd(6, codes, 64);
     _tile_dpbssd(0, 4, 6);
-    _tile_loadd(7, codes + 512, 64);
-    _tile_dpbssd(1, 4, 7);
-    _tile_stored(0, sums->v[0], 64);
-    _tile_stored(1, sums->v[1], 64);
+    _tile_stored(0, sums->v, 64);
   } else {
-    _tile_zero(2);
-    _tile_zero(3);
-    _tile_loadd(5, a, a_stride);
-    _tile_loadd(6, codes, 64);
-    _tile_dpbssd(2, 5, 6);
-    _tile_loadd(7, codes + 512, 64);
-    _tile_dpbssd(3, 5, 7);
-    _tile_stored(2, sums->v[0], 64);
-    _tile_stored(3, sums->v[1], 64);
+    _tile_zero(1);
+    _tile_loadd(5, a, 32);
+    _tile_loadd(7, codes, 64);
+    _tile_dpbssd(1, 5, 7);
+    _tile_stored(1, sums->v, 64);
   }
 }
 
 // The canonical float update of one step.
 template <class T, int kRows>
-QUIRE_INLINE void amx_update(const UnpackedSource<T>& source, const IntRows& rows, int64_t step,
-                             const AmxSums& dots, F32 (&sums)[kRows][kAmxStrips]) {
+QUIRE_INLINE void amx_update(const UnpackedSource<T>& source, const AmxRows& rows, int64_t step,
+                             const AmxSums& dots, F32 (&sums)[kRows][1]) {
   const int64_t g = step / T::kParts;
-  const int part = static_cast<int>(step % T::kParts);
-  const F32 scale0 = source.at(g, 0).scale(part), scale1 = source.at(g, 1).scale(part);
-  QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
-    const F32 a_scale = set1(rows.scale[r * rows.scale_stride + g]);
-    sums[r][0] = fma(mul(to_f32(load_i32(dots.v[0][r])), scale0), a_scale, sums[r][0]);
-    sums[r][1] = fma(mul(to_f32(load_i32(dots.v[1][r])), scale1), a_scale, sums[r][1]);
-  }
+  const auto group = source.at(g, 0);
+  const F32 scale = group.scale(static_cast<int>(step % T::kParts));
+  const float* a_scale = rows.scale + g * kAmxMostRows;
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
+    sums[r][0] = fma(mul(to_f32(load_i32(dots.v[r])), scale), set1(a_scale[r]), sums[r][0]);
   if constexpr (T::kHasMin) {
-    const F32 minimum0 = source.at(g, 0).minimum(), minimum1 = source.at(g, 1).minimum();
-    QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
-      const F32 a_sum = set1(rows.sum[r * rows.scale_stride + g]);
-      sums[r][0] = fma(minimum0, a_sum, sums[r][0]);
-      sums[r][1] = fma(minimum1, a_sum, sums[r][1]);
-    }
+    const F32 minimum = group.minimum();
+    const float* a_sum = rows.sum + g * kAmxMostRows;
+    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) sums[r][0] = fma(minimum, set1(a_sum[r]), sums[r][0]);
   }
 }
 
 template <class T, int kRows>
-void amx_tile(const UnpackedSource<T>& source, const IntRows& rows, int64_t groups, const TileOutput& out) {
-  constexpr int kStepK = 32 / T::kParts, kStepBytes = 512 / T::kParts;
-  AmxSums dots[2];
-  F32 sums[kRows][kAmxStrips];
+void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, const TileOutput& out) {
+  constexpr int kStepBytes = 512 / T::kParts, kPartK = 32 / T::kParts;
+  constexpr int kRing = kAmxAhead + 1;
+  AmxSums dots[kRing];
+  F32 sums[kRows][1];
   start_sums(out, sums);
-  const auto codes_at = [&](int64_t step) {
-    return source.codes + step / T::kParts * kAmxStrips * 512 + step % T::kParts * kStepBytes;
-  };
   const int64_t steps = groups * T::kParts;
-  amx_multiply<0>(rows.a, rows.a_stride, source.codes, &dots[0]);
-  int64_t step = 0;
-  for (; step + 2 <= steps; step += 2) {
-    amx_multiply<1>(rows.a + (step + 1) * kStepK, rows.a_stride, codes_at(step + 1), &dots[1]);
-    amx_update<T, kRows>(source, rows, step, dots[0], sums);
-    if (step + 2 < steps)
-      amx_multiply<0>(rows.a + (step + 2) * kStepK, rows.a_stride, codes_at(step + 2), &dots[0]);
-    amx_update<T, kRows>(source, rows, step + 1, dots[1], sums);
+  const auto multiply = [&](int64_t step) __attribute__((always_inline)) {
+    const int8_t* a = rows.a + step / T::kParts * kAmxGroupBytes + step % T::kParts * kPartK;
+    const uint8_t* codes =
+        source.codes + step / T::kParts * kScratchStrips * 512 + step % T::kParts * kStepBytes;
+    if (step % 2 == 0) {
+      amx_multiply<0>(a, codes, &dots[step % kRing]);
+    } else {
+      amx_multiply<1>(a, codes, &dots[step % kRing]);
+    }
+  };
+  for (int64_t step = 0; step < smaller(kAmxAhead, steps); ++step) multiply(step);
+  for (int64_t step = 0; step < steps; ++step) {
+    if (step + kAmxAhead < steps) multiply(step + kAmxAhead);
+    amx_update<T, kRows>(source, rows, step, dots[step % kRing], sums);
   }
-  if (step < steps) amx_update<T, kRows>(source, rows, step, dots[0], sums);
   finish_sums(out, sums);
 }
 
 template <class T>
-void amx_rows(int64_t count, const UnpackedSource<T>& source, const IntRows& rows, int64_t groups,
+void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups,
               const TileOutput& out) {
   switch (count) {
-    case 5: return amx_tile<T, 5>(source, rows, groups, out);
-    case 6: return amx_tile<T, 6>(source, rows, groups, out);
-    case 7: return amx_tile<T, 7>(source, rows, groups, out);
     case 8: return amx_tile<T, 8>(source, rows, groups, out);
     case 9: return amx_tile<T, 9>(source, rows, groups, out);
     case 10: return amx_tile<T, 10>(source, rows, groups, out);
     case 11: return amx_tile<T, 11>(source, rows, groups, out);
-    default: return amx_tile<T, 12>(source, rows, groups, out);
+    case 12: return amx_tile<T, 12>(source, rows, groups, out);
+    case 13: return amx_tile<T, 13>(source, rows, groups, out);
+    case 14: return amx_tile<T, 14>(source, rows, groups, out);
+    case 15: return amx_tile<T, 15>(source, rows, groups, out);
+    default: return amx_tile<T, 16>(source, rows, groups, out);
   }
 }
 
@@ -142,42 +139,89 @@ QUIRE_INLINE void amx_unpack(const PackedSource<kind>& source, int64_t groups, i
       if constexpr (T::kHasMin) store(scratch->minimums + i * 16, group.minimum());
     }
   }
-  asm volatile("" ::: "memory");  // the tile loads below do not say that they read memory
+  asm volatile("" ::: "memory");  // tile loads do not say that they read memory
 }
 
-// Two strips side by side; the second one of an odd panel is a copy of nothing: its sums are not stored.
+// Activations of a block of rows in the order that tiles read them: [tile][group][row of the tile].
+inline constexpr int64_t kAmxSlots = 1024;  // tiles * groups: up to 640 KB, in L2
+struct alignas(64) AmxActivations {
+  int8_t a[kAmxSlots * kAmxGroupBytes];
+  float scale[kAmxSlots * kAmxMostRows];
+  float sum[kAmxSlots * kAmxMostRows];
+};
+inline void gather_activations(const MatmulArgs& args, int64_t row, int64_t rows, int64_t groups,
+                               AmxActivations* out) {
+  int64_t slot = 0;
+  for (int64_t r = 0, tile; r < rows; r += tile, slot += groups) {
+    tile = even_rows(rows - r, kAmxMostRows);
+    for (int64_t i = 0; i < tile; ++i) {
+      const int64_t at = (row + r + i) * args.scale_stride;
+      const int8_t* a = static_cast<const int8_t*>(args.a) + (row + r + i) * args.a_stride;
+      for (int64_t g = 0; g < groups; ++g) {
+        __builtin_memcpy(out->a + (slot + g) * kAmxGroupBytes + 32 * i, a + 32 * g, 32);
+        out->scale[(slot + g) * kAmxMostRows + i] = args.a_scale[at + g];
+        out->sum[(slot + g) * kAmxMostRows + i] = args.a_sum[at + g];
+      }
+    }
+  }
+  asm volatile("" ::: "memory");  // tile loads do not say that they read memory
+}
+
+// One chunk of K of two strips: unpacked once, multiplied by every tile of the block of rows.
+template <PackedKind kind, class T>
+struct AmxBlock {
+  const MatmulArgs& args;
+  int64_t groups, row, rows;
+  AmxActivations* activations;
+  IntScratch<T>* scratch;
+  float* carry;
+  int64_t configured = 0;
+
+  void chunk(const Panel& panel, int64_t strip, int64_t g, int64_t count) {
+    using K = Traits<kind>;
+    const int64_t unit_stride = panel.strips * K::kUnitBytes;
+    const int strips = static_cast<int>(smaller(kScratchStrips, panel.strips - strip));
+    amx_unpack<kind, T>({panel.base + g / K::kGroups * unit_stride + strip * K::kUnitBytes, unit_stride}, count,
+                        strips, scratch);
+    int64_t slot = g;
+    for (int64_t r = 0, tile; r < rows; r += tile, slot += groups) {
+      tile = even_rows(rows - r, kAmxMostRows);
+      if (tile != configured) configure_tiles(static_cast<int>(tile), 32 / T::kParts);
+      configured = tile;
+      const AmxRows at{activations->a + slot * kAmxGroupBytes, activations->scale + slot * kAmxMostRows,
+                       activations->sum + slot * kAmxMostRows};
+      for (int s = 0; s < strips; ++s) {
+        const int64_t column = 16 * (strip + s);
+        amx_rows<T>(tile,
+                    {scratch->codes + s * 512, scratch->scales + s * T::kParts * 16, scratch->minimums + s * 16},
+                    at, count,
+                    output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
+                              g + count == groups));
+      }
+    }
+  }
+};
+
 template <PackedKind kind>
 void amx_matmul(const MatmulArgs& args) {
   using K = Traits<kind>;
   using T = UnpackedTraits<false, K::kParts, K::kHasMin, 0>;
-  if (args.m < kAmxLeastRows) return int_matmul<kind>(args);
-  static_assert(kScratchStrips == kAmxStrips);
-  IntScratch<T> scratch;
+  const int64_t units = (args.shape.k + 32 * K::kGroups - 1) / (32 * K::kGroups), groups = units * K::kGroups;
+  if (args.m < kAmxLeastRows || groups > kAmxSlots) return int_matmul<kind>(args);
+  constexpr int64_t kMostChunk = K::kGroups == 8 ? 16 : 18;  // groups whose codes and sums stay in L1
   alignas(64) float carry[kRowBlock * kCarryStride];
-  const int64_t groups = (args.shape.k + 32 * K::kGroups - 1) / (32 * K::kGroups) * K::kGroups;
-  int64_t configured = 0;
-  for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
-    const Panel panel = panel_at<K::kUnitBytes>(args, p, groups / K::kGroups);
-    const int64_t unit_stride = panel.strips * K::kUnitBytes;
-    for (int64_t row = 0, block; row < args.m; row += block) {
-      block = even_rows(args.m - row, kRowBlock);
-      for (int64_t g = 0; g < groups; g += kChunkGroups) {
-        const int64_t count = smaller(kChunkGroups, groups - g);
-        for (int64_t s = 0; s < panel.strips; s += kScratchStrips) {
-          const int strips = static_cast<int>(smaller(kScratchStrips, panel.strips - s));
-          if (strips < kScratchStrips) __builtin_memset(&scratch, 0, sizeof scratch);
-          amx_unpack<kind, T>({panel.base + g / K::kGroups * unit_stride + s * K::kUnitBytes, unit_stride},
-                              count, strips, &scratch);
-          for (int64_t r = 0, tile; r < block; r += tile) {
-            tile = even_rows(block - r, kAmxMostRows);
-            if (tile != configured) configure_tiles(static_cast<int>(tile), 32 / K::kParts);
-            configured = tile;
-            amx_rows<T>(tile, {scratch.codes, scratch.scales, scratch.minimums},
-                        rows_at(args, row + r, g, nullptr, 0), count,
-                        output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s, g == 0,
-                                  g + count == groups));
-          }
-        }
+  AmxActivations activations;
+  IntScratch<T> scratch;
+  const int64_t most_rows = smaller(kRowBlock, kAmxSlots / groups * kAmxMostRows);
+  for (int64_t row = 0, rows; row < args.m; row += rows) {
+    rows = even_rows(args.m - row, most_rows);
+    gather_activations(args, row, rows, groups, &activations);
+    AmxBlock<kind, T> block{args, groups, row, rows, &activations, &scratch, carry};
+    for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+      const Panel panel = panel_at<K::kUnitBytes>(args, p, units);
+      for (int64_t g = 0, count; g < groups; g += count) {
+        count = K::kGroups == 8 ? smaller(groups - g, kMostChunk) : even_rows(groups - g, kMostChunk);
+        for (int64_t s = 0; s < panel.strips; s += kScratchStrips) block.chunk(panel, s, g, count);
       }
     }
   }

@@ -19,7 +19,7 @@ struct TileOutput {
 
 template <int kRows, int kStrips>
 QUIRE_INLINE void start_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
-  QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
     QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
       sums[r][s] = out.first ? zero() : load(out.carry + r * kCarryStride + 16 * s);
     }
@@ -38,7 +38,7 @@ QUIRE_INLINE void finish_strip(const TileOutput& out, int row, int strip, F32 su
 
 template <int kRows, int kStrips>
 QUIRE_INLINE void finish_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
-  QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
     QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
       if (out.last) {
         finish_strip(out, r, s, sums[r][s]);

@@ -5,6 +5,8 @@
 
 #if defined(QUIRE_VEC_SCALAR)
 #define QUIRE_UNROLL
+#define QUIRE_UNROLL16
 #else
 #define QUIRE_UNROLL _Pragma("GCC unroll 8")
+#define QUIRE_UNROLL16 _Pragma("GCC unroll 16")
 #endif
