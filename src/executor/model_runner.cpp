@@ -86,6 +86,8 @@ void ModelRunner::build_input(const StepPlan& plan) {
   positions_.clear();
   row_begin_.assign(1, 0);
   start_pos_.clear();
+  prompt_tokens_.clear();
+  slot_ids_.clear();
   for (const StepPlan::Row& row : plan.rows) {
     const std::int32_t begin = row_begin_.back();
     for (std::int32_t i = 0; i < row.num_tokens; ++i) {
@@ -95,11 +97,16 @@ void ModelRunner::build_input(const StepPlan& plan) {
     }
     row_begin_.push_back(begin + row.num_tokens);
     start_pos_.push_back(row.start_pos);
+    const SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
+    prompt_tokens_.push_back(slot.prompt ? static_cast<std::int32_t>(slot.prompt->size()) : row.num_tokens);
+    slot_ids_.push_back(row.slot.value);
   }
   QUIRE_CHECK(row_begin_.back() == plan.num_tokens(), "rows hold {} tokens, the plan {}", row_begin_.back(),
               plan.num_tokens());
   input_.token_ids = token_ids_;
   input_.positions = positions_;
+  input_.prompt_tokens = prompt_tokens_;
+  input_.slots = slot_ids_;
   input_.groups.clear();
   for (std::size_t g = 0; g < plan.block_table.size(); ++g)
     input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});

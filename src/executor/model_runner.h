@@ -64,7 +64,7 @@ class ModelRunner final : public Executor {
 
   // Of the step in flight; kept to reuse their memory.
   ModelInput input_;
-  std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_;
+  std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_, slot_ids_;
   std::vector<BlockCopy> copies_;
   std::vector<Wanted> wanted_;
   StepResult result_;

@@ -20,6 +20,8 @@ struct ModelInput {
   std::span<const std::int32_t> token_ids;   // [rows]
   std::span<const std::int32_t> positions;   // [rows]
   std::vector<AttentionBatch> groups;        // one per KV group; row_begin and start_pos are the same in all
+  std::span<const std::int32_t> prompt_tokens;  // [sequences]: length of the prompt (RoPE kinds that look at it)
+  std::span<const std::int32_t> slots;          // [sequences]: where the sequence's recurrent state lives
   std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
 };
 

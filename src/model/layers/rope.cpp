@@ -37,6 +37,9 @@ Result<std::vector<double>> inverse_frequencies(const RopeConfig& rope) {
       case RopeConfig::Kind::kLlama3:
         frequency = llama3_scaled(frequency, rope);
         break;
+      case RopeConfig::Kind::kYarn:
+      case RopeConfig::Kind::kLongrope:
+      case RopeConfig::Kind::kDynamic:
       case RopeConfig::Kind::kUnsupported:
         return make_error(ErrorCode::kUnsupported, "RoPE scaling '{}' is not supported; known: default, linear, llama3",
                           rope.kind_name);
