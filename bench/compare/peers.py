@@ -14,7 +14,7 @@ class BenchError(Exception):
 
 
 def run_command(command, env=None):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env={**os.environ, **(env or {})})
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=120)
     if done.returncode < 0:
         raise Crash(f"{command[0]} was ended by signal {-done.returncode}")
     if done.returncode != 0:
@@ -65,13 +65,19 @@ class LlamaCpp:
         self._check()
 
     def _check(self):
-        """Some builds die of an illegal instruction in the AMX path; without repacking they take AVX-512."""
-        try:
-            self._bench(8, 0)
-        except Crash as e:
-            self.repack = False
-            self.notes.append(f"llama.cpp runs with --repack 0 (its AMX path off): {e}")
-            self._bench(8, 0)
+        """Takes the faster of weight repacking on and off. On some builds the repacked (AMX) path crashes or crawls:
+        compilers before GCC 13 may drop stores to the tile configuration."""
+        speeds = {}
+        for self.repack in (True, False):
+            try:
+                speeds[self.repack] = self._bench(256, 0)[0]["avg_ts"]
+            except (Crash, subprocess.TimeoutExpired) as e:
+                self.notes.append(f"llama.cpp with repacking {'on' if self.repack else 'off'}: {e}")
+        if not speeds:
+            raise BenchError(f"llama.cpp does not run: {self.notes}")
+        self.repack = max(speeds, key=speeds.get)
+        told = ", ".join(f"{'on' if on else 'off'} {speed:.0f}" for on, speed in speeds.items())
+        self.notes.append(f"llama.cpp runs with repacking {'on' if self.repack else 'off'}, the faster (tok/s: {told})")
 
     def version(self):
         row = self._bench(8, 0)[0]
