@@ -107,6 +107,8 @@ void ModelRunner::build_input(const StepPlan& plan) {
   input_.positions = positions_;
   input_.prompt_tokens = prompt_tokens_;
   input_.slots = slot_ids_;
+  input_.row_begin = row_begin_;
+  input_.start_pos = start_pos_;
   input_.groups.clear();
   for (std::size_t g = 0; g < plan.block_table.size(); ++g)
     input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});

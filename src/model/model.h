@@ -20,6 +20,8 @@ struct ModelInput {
   std::span<const std::int32_t> token_ids;   // [rows]
   std::span<const std::int32_t> positions;   // [rows]
   std::vector<AttentionBatch> groups;        // one per KV group; row_begin and start_pos are the same in all
+  std::span<const std::int32_t> row_begin;   // [sequences + 1], as in the groups (a model may have none)
+  std::span<const std::int32_t> start_pos;   // [sequences]
   std::span<const std::int32_t> prompt_tokens;  // [sequences]: length of the prompt (RoPE kinds that look at it)
   std::span<const std::int32_t> slots;          // [sequences]: where the sequence's recurrent state lives
   std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
@@ -36,8 +38,15 @@ class Model {
   // hidden: [rows, hidden_size] (any rows of forward's output); logits: [rows, vocab_size]
   virtual void logits(const float* hidden, std::int64_t rows, Workspace& workspace, float* logits) = 0;
 
+  // Memory for the recurrent state of this many slots (ModelInput::slots are below it), before the first forward.
+  virtual void reserve_slots(std::int32_t /*slots*/) {}
+
   std::int64_t hidden_size = 0, vocab_size = 0;
   std::int64_t weight_bytes = 0;   // packed, in memory of our own
+  // Keeps a state per sequence besides K and V: a sequence can be computed from its first token on only (no prefix
+  // hits), each of its tokens once.
+  bool has_recurrent_state = false;
+  std::int64_t state_bytes_per_slot = 0;
 };
 
 }  // namespace quire

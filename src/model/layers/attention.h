@@ -5,18 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "model/layers/mixer.h"
 #include "model/layers/weight_loader.h"
 #include "model/model.h"
 
 namespace quire {
-
-// cos and sin of the step's rows, computed once and shared by all layers.  [rows, rotary_dim / 2]
-struct RopeTable {
-  const float* cos = nullptr;
-  const float* sin = nullptr;
-  std::int32_t rotary_dim = 0;
-  bool interleaved = false;
-};
 
 struct AttentionLayer {
   std::unique_ptr<Linear> qkv;   // q, k, v stacked

@@ -1,6 +1,18 @@
 #include "model/layers/weight_loader.h"
 
 namespace quire {
+namespace {
+
+Result<std::vector<float>> as_floats(const std::string& name, const TensorView& view) {
+  if (!can_dequantize(view.dtype))
+    return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
+                      dtype_name(view.dtype));
+  std::vector<float> values(static_cast<std::size_t>(view.shape.elements()));
+  for (std::int64_t r = 0; r < view.rows(); ++r) dequantize_row(view, r, values.data() + r * view.columns());
+  return values;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts, std::int64_t inputs,
                                                      bool require_bias) {
@@ -23,13 +35,18 @@ Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& pa
 }
 
 Result<std::vector<float>> WeightLoader::vector(const std::string& name, std::int64_t elements) {
-  QUIRE_ASSIGN(const TensorView view, weights_.require(name, Shape{elements}));
-  if (!can_dequantize(view.dtype))
-    return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
-                      dtype_name(view.dtype));
-  std::vector<float> values(static_cast<std::size_t>(elements));
-  dequantize_row(view, 0, values.data());
-  return values;
+  return tensor(name, Shape{elements});
+}
+
+Result<std::vector<float>> WeightLoader::tensor(const std::string& name, const Shape& shape) {
+  QUIRE_ASSIGN(const TensorView view, weights_.require(name, shape));
+  return as_floats(name, view);
+}
+
+Result<std::vector<float>> WeightLoader::optional_tensor(const std::string& name, const Shape& shape) {
+  QUIRE_ASSIGN(const TensorView view, weights_.optional(name, shape));
+  if (view.empty()) return std::vector<float>();
+  return as_floats(name, view);
 }
 
 Result<TensorView> WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {

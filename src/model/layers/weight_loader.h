@@ -25,6 +25,11 @@ class WeightLoader {
   Result<std::unique_ptr<Linear>> linear(const std::vector<Part>& parts, std::int64_t inputs, bool require_bias = false);
   // A vector as f32, e.g. a norm's weights.  `name` in full.
   Result<std::vector<float>> vector(const std::string& name, std::int64_t elements);
+  // A tensor of any rank as f32, row-major.  `name` in full.
+  Result<std::vector<float>> tensor(const std::string& name, const Shape& shape);
+  // The same, or an empty vector where the file has none.
+  Result<std::vector<float>> optional_tensor(const std::string& name, const Shape& shape);
+  bool has(const std::string& name) const { return !weights_.find(name).empty(); }
   // A matrix that stays in the file: the embedding table.
   Result<TensorView> matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
 
