@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "app/commands.h"
@@ -69,6 +70,7 @@ int run_bench(const BenchFlags& flags) {
   const int block = engine.block_size;
   const int per_sequence = (std::max(flags.prefill, flags.context + flags.decode) + block - 1) / block;
   engine.num_gpu_blocks_override = per_sequence * flags.batch;
+  engine.max_model_len = std::to_string(per_sequence * block);
   engine.max_num_batched_tokens = std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
   Result<LoadedModel> model = load_model(engine);
   if (!model) return fail(model.error());

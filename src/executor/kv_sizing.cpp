@@ -31,6 +31,7 @@ std::int64_t budget_bytes(const KvSizingOptions& options, const MemoryLimits& me
 }
 
 const char* budget_source(const KvSizingOptions& options) {
+  if (options.num_blocks_override) return "--num-gpu-blocks-override";
   if (options.kv_cache_bytes) return "--kv-cache-memory-bytes";
   if (options.memory_utilization) return "--gpu-memory-utilization";
   return "40 % of the free memory";
@@ -50,16 +51,15 @@ Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions
     blocks = std::max<std::int64_t>(budget_bytes(options, memory, model_bytes, full_use), 0) / block_bytes;
   }
   blocks = std::min<std::int64_t>(blocks, std::numeric_limits<std::int32_t>::max());
-  if (blocks < per_sequence && !options.num_blocks_override) {
+  if (blocks < per_sequence) {
     return make_error(ErrorCode::kInvalidArgument,
                       "not enough memory for one sequence: {} tokens need {:.1f} MiB of KV cache, {} gives {:.1f} MiB; "
-                      "use a smaller --max-model-len (at most {} fits), or give more with --kv-cache-memory-bytes",
+                      "use a smaller --max-model-len (at most {} fits), or give more with {}",
                       options.max_model_len, static_cast<double>(per_sequence * block_bytes) / kMiB,
                       budget_source(options), static_cast<double>(blocks * block_bytes) / kMiB,
-                      blocks * geometry.block_size);
+                      blocks * geometry.block_size,
+                      options.num_blocks_override ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes");
   }
-  if (blocks < 1)
-    return make_error(ErrorCode::kInvalidArgument, "--num-gpu-blocks-override is {}; at least 1 block is needed", blocks);
   KvSizing sizing;
   sizing.num_blocks.assign(geometry.groups.size(), static_cast<std::int32_t>(blocks));
   sizing.bytes = blocks * block_bytes;

@@ -54,6 +54,10 @@ TEST(KvSizing, RefusesWhenOneSequenceDoesNotFit) {
   const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
   ASSERT_FALSE(sizing);
   EXPECT_NE(sizing.error().message.find("at most 992 fits"), std::string::npos) << sizing.error().message;
+  options.num_blocks_override = 31;
+  EXPECT_FALSE(size_kv_cache(geometry(), options, kMemory, 0));
+  options.num_blocks_override = 32;
+  EXPECT_TRUE(size_kv_cache(geometry(), options, kMemory, 0));
 }
 
 TEST(KvSizing, LongestContext) {
