@@ -83,45 +83,59 @@ QUIRE_INLINE void amx_update(const UnpackedSource<T>& source, const AmxRows& row
   }
 }
 
+// One tile of rows, strip after strip; the tile unit runs on into the next strip while the last one ends.
 template <class T, int kRows>
-void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, const TileOutput& out) {
+void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, int strips,
+              const TileOutput& out) {
   constexpr int kStepBytes = 512 / T::kParts, kPartK = 32 / T::kParts;
   constexpr int kRing = kAmxAhead + 1;
   AmxSums dots[kRing];
-  F32 sums[kRows][1];
-  start_sums(out, sums);
-  const int64_t steps = groups * T::kParts;
-  const auto multiply = [&](int64_t step) __attribute__((always_inline)) {
-    const int8_t* a = rows.a + step / T::kParts * kAmxGroupBytes + step % T::kParts * kPartK;
-    const uint8_t* codes =
-        source.codes + step / T::kParts * kScratchStrips * 512 + step % T::kParts * kStepBytes;
-    if (step % 2 == 0) {
-      amx_multiply<0>(a, codes, &dots[step % kRing]);
+  const int64_t steps = groups * T::kParts, all_steps = steps * strips;
+  int64_t ahead = 0, ahead_step = 0;  // steps multiplied so far; the next one's number inside its strip
+  const uint8_t* ahead_codes = source.codes;
+  const auto multiply = [&]() __attribute__((always_inline)) {
+    const int64_t group = ahead_step / T::kParts, part = ahead_step % T::kParts;
+    const int8_t* a = rows.a + group * kAmxGroupBytes + part * kPartK;
+    const uint8_t* codes = ahead_codes + group * kScratchStrips * 512 + part * kStepBytes;
+    if (ahead % 2 == 0) {
+      amx_multiply<0>(a, codes, &dots[ahead % kRing]);
     } else {
-      amx_multiply<1>(a, codes, &dots[step % kRing]);
+      amx_multiply<1>(a, codes, &dots[ahead % kRing]);
+    }
+    ++ahead;
+    if (++ahead_step == steps) {
+      ahead_step = 0;
+      ahead_codes += 512;
     }
   };
-  for (int64_t step = 0; step < smaller(kAmxAhead, steps); ++step) multiply(step);
-  for (int64_t step = 0; step < steps; ++step) {
-    if (step + kAmxAhead < steps) multiply(step + kAmxAhead);
-    amx_update<T, kRows>(source, rows, step, dots[step % kRing], sums);
+  while (ahead < smaller(kAmxAhead, all_steps)) multiply();
+  int64_t done = 0;
+  for (int s = 0; s < strips; ++s) {
+    const UnpackedSource<T> strip = source.strip(s);
+    const TileOutput to = strips_right(out, s);
+    F32 sums[kRows][1];
+    start_sums(to, sums);
+    for (int64_t step = 0; step < steps; ++step, ++done) {
+      if (ahead < all_steps) multiply();
+      amx_update<T, kRows>(strip, rows, step, dots[done % kRing], sums);
+    }
+    finish_sums(to, sums);
   }
-  finish_sums(out, sums);
 }
 
 template <class T>
-void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups,
+void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, int strips,
               const TileOutput& out) {
   switch (count) {
-    case 8: return amx_tile<T, 8>(source, rows, groups, out);
-    case 9: return amx_tile<T, 9>(source, rows, groups, out);
-    case 10: return amx_tile<T, 10>(source, rows, groups, out);
-    case 11: return amx_tile<T, 11>(source, rows, groups, out);
-    case 12: return amx_tile<T, 12>(source, rows, groups, out);
-    case 13: return amx_tile<T, 13>(source, rows, groups, out);
-    case 14: return amx_tile<T, 14>(source, rows, groups, out);
-    case 15: return amx_tile<T, 15>(source, rows, groups, out);
-    default: return amx_tile<T, 16>(source, rows, groups, out);
+    case 8: return amx_tile<T, 8>(source, rows, groups, strips, out);
+    case 9: return amx_tile<T, 9>(source, rows, groups, strips, out);
+    case 10: return amx_tile<T, 10>(source, rows, groups, strips, out);
+    case 11: return amx_tile<T, 11>(source, rows, groups, strips, out);
+    case 12: return amx_tile<T, 12>(source, rows, groups, strips, out);
+    case 13: return amx_tile<T, 13>(source, rows, groups, strips, out);
+    case 14: return amx_tile<T, 14>(source, rows, groups, strips, out);
+    case 15: return amx_tile<T, 15>(source, rows, groups, strips, out);
+    default: return amx_tile<T, 16>(source, rows, groups, strips, out);
   }
 }
 
@@ -190,14 +204,10 @@ struct AmxBlock {
       configured = tile;
       const AmxRows at{activations->a + slot * kAmxGroupBytes, activations->scale + slot * kAmxMostRows,
                        activations->sum + slot * kAmxMostRows};
-      for (int s = 0; s < strips; ++s) {
-        const int64_t column = 16 * (strip + s);
-        amx_rows<T>(tile,
-                    {scratch->codes + s * 512, scratch->scales + s * T::kParts * 16, scratch->minimums + s * 16},
-                    at, count,
-                    output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
-                              g + count == groups));
-      }
+      const int64_t column = 16 * strip;
+      amx_rows<T>(tile, {scratch->codes, scratch->scales, scratch->minimums}, at, count, strips,
+                  output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
+                            g + count == groups));
     }
   }
 };

@@ -45,10 +45,7 @@ QUIRE_INLINE void run_strips(FloatTileFn<A> wide, int64_t width, FloatTileFn<A> 
     const int64_t by = strips >= width ? width : 1;
     (by == width ? wide : narrow)(source, a, a_stride, units, out);
     source.base += by * strip_bytes;
-    out.c += 16 * by;
-    out.carry += 16 * by;
-    out.columns -= 16 * by;
-    if (out.bias) out.bias += 16 * by;
+    out = strips_right(out, by);
     strips -= by;
   }
 }

@@ -134,16 +134,8 @@ void int_unpacked_tile(const UnpackedSource<T>& source, const IntRows& rows, int
     int_tile<UnpackedSource<T>, kRows, kIntTileStrips, kIntTileStrips>(source, rows, groups, out);
     return;
   }
-  TileOutput at = out;
-  for (int s = 0; s < strips; ++s) {
-    const UnpackedSource<T> strip{source.codes + s * 512, source.scales + s * T::kParts * 16,
-                                  source.minimums + s * 16};
-    int_tile<UnpackedSource<T>, kRows, 1, 1>(strip, rows, groups, at);
-    at.c += 16;
-    at.carry += 16;
-    at.columns -= 16;
-    if (at.bias) at.bias += 16;
-  }
+  for (int s = 0; s < strips; ++s)
+    int_tile<UnpackedSource<T>, kRows, 1, 1>(source.strip(s), rows, groups, strips_right(out, s));
 }
 
 template <class T>

@@ -36,6 +36,9 @@ struct UnpackedSource {
   const uint8_t* codes;   // [group][strip][8][64]
   const float* scales;    // [group][strip][parts][16]
   const float* minimums;  // [group][strip][16]
+  QUIRE_INLINE UnpackedSource strip(int s) const {
+    return {codes + s * 512, scales + s * T::kParts * 16, minimums + s * 16};
+  }
   struct Group {
     const uint8_t* codes;
     const float* scales;

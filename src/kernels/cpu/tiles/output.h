@@ -38,14 +38,25 @@ QUIRE_INLINE void finish_strip(const TileOutput& out, int row, int strip, F32 su
 
 template <int kRows, int kStrips>
 QUIRE_INLINE void finish_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
+  const bool plain = out.last && !out.bias && !out.accumulate && out.columns >= 16 * kStrips;
+  if (plain || !out.last) {  // whole vectors, one after the other
+    float* to = out.last ? out.c : out.carry;
+    const int64_t stride = out.last ? out.ldc : kCarryStride;
+    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
+      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) store(to + r * stride + 16 * s, sums[r][s]);
+    return;
+  }
   QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
-      if (out.last) {
-        finish_strip(out, r, s, sums[r][s]);
-      } else {
-        store(out.carry + r * kCarryStride + 16 * s, sums[r][s]);
-      }
-    }
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) finish_strip(out, r, s, sums[r][s]);
+}
+
+// The same rows, `strips` strips to the right.
+QUIRE_INLINE TileOutput strips_right(TileOutput out, int64_t strips) {
+  out.c += 16 * strips;
+  out.carry += 16 * strips;
+  out.columns -= 16 * strips;
+  if (out.bias) out.bias += 16 * strips;
+  return out;
 }
 
 }  // namespace quire::QUIRE_ISA
