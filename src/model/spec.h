@@ -11,24 +11,17 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/op_kinds.h"
 #include "weights/model_config.h"
 
 namespace quire {
 
-enum class NormKind : std::uint8_t { kNone, kRms, kLayer, kL2 };
-
 struct NormSpec {
   NormKind kind = NormKind::kNone;
   std::string name;         // empty: no parameters (OLMo's LayerNorm, L2)
-  bool bias = false;        // LayerNorm with a bias
+  bool bias = false;        // a bias as well (LayerNorm; PhiMoE from GGUF has an RMS norm with one)
   float offset = 0.0f;      // the weight used is the stored one plus this (1: Gemma, Nemotron, from Hugging Face)
   float eps = 1e-5f;
-};
-
-enum class ActivationKind : std::uint8_t {
-  kSilu, kGeluTanh, kGeluErf, kGeluQuick, kRelu, kRelu2,
-  kXielu,        // Apertus: learned alpha_p, alpha_n, beta, eps per layer
-  kSwigluOai,    // gpt-oss: clamped, gate * sigmoid(alpha * gate) * (up + 1)
 };
 
 // Where q, k and v come from.
@@ -49,6 +42,7 @@ struct AttentionSpec {
   std::string output = "self_attn.o_proj";
   bool require_qkv_bias = false, require_output_bias = false;   // else a bias is taken where the file has one
   bool ignore_bias = false;
+  bool ignore_output_bias = false;             // ERNIE 4.5 from GGUF
   std::int32_t rope = -1;                      // index into ModelSpec::ropes; -1: no rotary positions
   NormSpec q_norm, k_norm;
   bool norm_all_heads = false;                 // one norm over all heads together (OLMo 2), else per head_dim
@@ -75,6 +69,8 @@ struct MlaSpec {
   NormSpec q_norm, kv_norm;                    // of the two latents
   std::string q = "self_attn.q_proj", q_a = "self_attn.q_a_proj", q_b = "self_attn.q_b_proj";
   std::string kv_a = "self_attn.kv_a_proj_with_mqa", kv_b = "self_attn.kv_b_proj", output = "self_attn.o_proj";
+  // A GGUF may have these two in place of kv_b: [heads, kv_lora_rank, nope_dim] and [heads, v_dim, kv_lora_rank].
+  std::string k_b = "self_attn.k_b_proj", v_b = "self_attn.v_b_proj";
 };
 
 // State-space and convolution mixers: sizes as their papers name them; details in layers/recurrent.h.
@@ -110,18 +106,12 @@ struct MlpSpec {
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
   std::string fused_gate_up;                   // one matrix, gate | up; wins over gate and up
   std::string xielu;                           // prefix of alpha_p, alpha_n, beta, eps (kXielu); names in full under it
+  std::vector<float> xielu_values;             // those four where the configuration has them (GGUF); wins over the names
   bool transposed = false;                     // stored [in, out]
   bool require_bias = false;
   bool ignore_bias = false;
 };
 
-enum class RouterScore : std::uint8_t {
-  kSoftmax,            // softmax over all experts, then top-k
-  kSoftmaxOfTopK,      // top-k logits, softmax over them (Mixtral, gpt-oss, Granite)
-  kSigmoid,            // sigmoid of each (DeepSeek V3, GLM-4, dots, LFM2)
-  kSparseMixer,        // PhiMoE
-  kSigmoidInput,       // Llama 4: top-1, sigmoid of the logit multiplies the expert's input
-};
 enum class ExpertStorage : std::uint8_t {
   kSeparate,           // "<prefix>.<e>.<name>" matrices
   kStacked,            // one tensor [experts, out, in] per matrix (GGUF, DBRX-like); see gate, up, down
@@ -142,8 +132,10 @@ struct MoeSpec {
   std::string correction_bias;                 // vector [experts] added for the choice only; name in full; empty: none
   ExpertStorage storage = ExpertStorage::kSeparate;
   std::string expert_prefix = "mlp.experts";
+  std::string expert_suffix = ".weight";       // of stacked tensors; empty: plain parameters (Llama 4, gpt-oss, DBRX)
   MlpSpec expert;                              // names relative to expert_prefix (and the expert's number)
   bool interleaved_gate_up = false;            // gpt-oss: rows g0 u0 g1 u1 ... of the fused matrix
+  bool down_transposed = false;                // DBRX: gate and up as the storage says, down [experts, in, out]; all [experts * intermediate, hidden]
   bool expert_bias = false;                    // gpt-oss: "<name>_bias" [experts, out]
   bool has_shared = false;
   MlpSpec shared;                              // names relative to the layer
