@@ -15,16 +15,10 @@ struct InspectFlags {
   InspectOptions options;
 };
 
-// Memory for the weights (packed about as large as in the file) and for the KV cache, by token and by full context.
-void print_memory(const ModelFiles& files) {
+void print_memory_here() {
   constexpr double kMiB = 1024.0 * 1024.0;
-  const ModelConfig& config = files.config;
-  const double kv_elements = 2.0 * config.num_layers * config.num_kv_heads * config.head_dim;
   const MemoryLimits memory = read_memory_limits();
-  std::printf("memory needed: %.1f MiB for weights; KV cache of %.1f KiB per token (16-bit), %.1f MiB for a full context of %lld\n",
-              static_cast<double>(files.file_bytes) / kMiB, kv_elements * 2 / 1024,
-              kv_elements * 2 * static_cast<double>(config.max_position) / kMiB, static_cast<long long>(config.max_position));
-  std::printf("memory here: %.1f MiB free of %.1f MiB\n", static_cast<double>(memory.free_bytes) / kMiB,
+  std::printf("memory here:        %.1f MiB free of %.1f MiB\n", static_cast<double>(memory.free_bytes) / kMiB,
               static_cast<double>(memory.total_bytes) / kMiB);
 }
 
@@ -38,7 +32,7 @@ int run_inspect(const InspectFlags& flags) {
   const Result<ModelFiles> files = open_model(path);
   if (!files) return fail(files.error());
   std::fputs(describe_model(*files, flags.options).c_str(), stdout);
-  print_memory(*files);
+  print_memory_here();
   return 0;
 }
 
