@@ -75,7 +75,8 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--served-model-name", server.served_model_names, "Names that requests may use; the first is the main one");
   command.add_option("--host", server.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
   command.add_option("--port", server.port, "Port; 0: any free one")->capture_default_str();
-  command.add_option("--api-key", server.api_keys, "Keys that clients must give one of (also VLLM_API_KEY)");
+  command.add_option("--api-key", server.api_keys, "Key that clients must give; repeatable (also VLLM_API_KEY)")
+      ->allow_extra_args(false);
   command.add_option("--max-logprobs", server.max_logprobs, "Most log-probabilities per token; -1: all")
       ->check(CLI::Range(-1, 1 << 24))->capture_default_str();
   command.add_option("--root-path", server.root_path, "Path prefix that a proxy leaves in front");
