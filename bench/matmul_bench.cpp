@@ -1,5 +1,5 @@
-// Matrix products on one thread: multiply-adds per second, as a fraction of the measured peak (few rows: bytes
-// of weights per second, as a fraction of the read bandwidth).
+// Matrix products on one thread: multiply-adds per second, as a fraction of the measured peak (few
+// rows: bytes of weights per second, as a fraction of the read bandwidth).
 //   matmul_bench [table] [kind...]     e.g. matmul_bench vnni q4_min
 #include <chrono>
 #include <cstdio>
@@ -18,7 +18,8 @@ namespace {
 struct Size {
   std::int64_t k, n;
 };
-constexpr Size kSizes[] = {{576, 960}, {576, 576}, {576, 3072}, {1536, 576}, {576, 49152}, {2048, 8192}};
+constexpr Size kSizes[] = {{576, 960},  {576, 576},   {576, 3072},
+                           {1536, 576}, {576, 49152}, {2048, 8192}};
 constexpr std::int64_t kRowCounts[] = {1, 8, 16, 32, 512};
 
 struct Activations {
@@ -32,7 +33,8 @@ Activations make_activations(const KernelTable& table, std::int64_t m, std::int6
   Activations a;
   const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(k);
   a.x.resize(rows * columns);
-  for (std::size_t i = 0; i < a.x.size(); ++i) a.x[i] = static_cast<float>(i * 7919 % 2003) / 1001.0f - 1.0f;
+  for (std::size_t i = 0; i < a.x.size(); ++i)
+    a.x[i] = static_cast<float>(i * 7919 % 2003) / 1001.0f - 1.0f;
   a.q.resize(a.x.size());
   a.half.resize(a.x.size());
   a.scale.resize(rows * columns / 32);
@@ -40,8 +42,8 @@ Activations make_activations(const KernelTable& table, std::int64_t m, std::int6
   a.isum.resize(2 * a.scale.size());
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t group = r * columns / 32;
-    table.mm.quantize_row(&a.x[r * columns], k, k, &a.q[r * columns], &a.scale[group], &a.sum[group],
-                          &a.isum[2 * group]);
+    table.mm.quantize_row(&a.x[r * columns], k, k, &a.q[r * columns], &a.scale[group],
+                          &a.sum[group], &a.isum[2 * group]);
     table.mm.round_row_bf16(&a.x[r * columns], k, k, &a.half[r * columns]);
   }
   return a;
@@ -53,7 +55,8 @@ double seconds_per_call(const MatmulArgs& args, MatmulFn fn) {
   for (double total = 0; total < 0.15;) {
     const auto start = std::chrono::steady_clock::now();
     fn(args);
-    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double taken =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     total += taken;
     best = taken < best ? taken : best;
   }
@@ -63,13 +66,16 @@ double seconds_per_call(const MatmulArgs& args, MatmulFn fn) {
 void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
   const ActForm form = act_form_for(kind, ComputeDType::kAuto);
   const MatmulFn fn = table.mm.matmul[static_cast<int>(kind)][static_cast<int>(form)];
-  const double peak = form == ActForm::kInt8 ? peaks.vpdpbusd : form == ActForm::kBF16 ? peaks.vdpbf16ps : peaks.fma;
+  const double peak = form == ActForm::kInt8   ? peaks.vpdpbusd
+                      : form == ActForm::kBF16 ? peaks.vdpbf16ps
+                                               : peaks.fma;
   for (const Size& size : kSizes) {
     const PackedShape shape{kind, size.n, size.k};
     if (shape.padded_k() != size.k) continue;
     // Bytes that are sane as codes and as f16 scales.
     Buffer weights(static_cast<std::size_t>(shape.bytes()));
-    for (std::size_t i = 0; i < weights.size(); ++i) weights.data()[i] = static_cast<std::byte>(0x10 + i * 7 % 31);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights.data()[i] = static_cast<std::byte>(0x10 + i * 7 % 31);
     std::printf("%-7s %5ld x %5ld ", packed_kind_info(kind).name, size.k, size.n);
     for (std::int64_t m : kRowCounts) {
       const Activations a = make_activations(table, m, size.k);
@@ -77,7 +83,7 @@ void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
       MatmulArgs args;
       args.shape = shape;
       args.weights = weights.data();
-      args.a = form == ActForm::kInt8 ? static_cast<const void*>(a.q.data())
+      args.a = form == ActForm::kInt8   ? static_cast<const void*>(a.q.data())
                : form == ActForm::kBF16 ? static_cast<const void*>(a.half.data())
                                         : static_cast<const void*>(a.x.data());
       args.a_stride = size.k;
@@ -90,7 +96,8 @@ void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
       args.c = c.data();
       args.ldc = size.n;
       const double seconds = seconds_per_call(args, fn);
-      const double rate = static_cast<double>(m * size.n) * static_cast<double>(size.k) / seconds / 1e9;
+      const double rate =
+          static_cast<double>(m * size.n) * static_cast<double>(size.k) / seconds / 1e9;
       if (m == 1) {
         std::printf("| m1 %6.1f GB/s ", static_cast<double>(shape.bytes()) / seconds / 1e9);
       } else {
@@ -108,12 +115,17 @@ int run(int argc, char** argv) {
     return 1;
   }
   const Peaks peaks = measure_peaks();
-  std::printf("table %s; one thread, 10^9 multiply-adds per second: fma %.0f, vpdpbusd %.0f, vdpbf16ps %.0f, "
-              "amx int8 %.0f; read %.1f GB/s\nfractions are of vpdpbusd (integer kinds) or vdpbf16ps\n",
-              (*table)->name, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8, peaks.read_gb_per_s);
-  for (PackedKind kind : {PackedKind::kQ4Min, PackedKind::kQ8, PackedKind::kQ4K, PackedKind::kQ6K, PackedKind::kBF16}) {
+  std::printf(
+      "table %s; one thread, 10^9 multiply-adds per second: fma %.0f, vpdpbusd %.0f, vdpbf16ps "
+      "%.0f, "
+      "amx int8 %.0f; read %.1f GB/s\nfractions are of vpdpbusd (integer kinds) or vdpbf16ps\n",
+      (*table)->name, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8,
+      peaks.read_gb_per_s);
+  for (PackedKind kind : {PackedKind::kQ4Min, PackedKind::kQ8, PackedKind::kQ4K, PackedKind::kQ6K,
+                          PackedKind::kBF16}) {
     bool wanted = argc < 3;
-    for (int i = 2; i < argc; ++i) wanted = wanted || std::strcmp(argv[i], packed_kind_info(kind).name) == 0;
+    for (int i = 2; i < argc; ++i)
+      wanted = wanted || std::strcmp(argv[i], packed_kind_info(kind).name) == 0;
     if (wanted) bench_kind(**table, kind, peaks);
   }
   return 0;

@@ -1,4 +1,5 @@
-// Loops of independent instructions, long enough to fill the pipelines. x86 only; elsewhere only the bandwidth.
+// Loops of independent instructions, long enough to fill the pipelines. x86 only; elsewhere only
+// the bandwidth.
 #include "peak_probes.h"
 
 #include <chrono>
@@ -33,18 +34,19 @@ volatile float sink;
 // Sixteen chains of `op zmm, zmm30, zmm31`: more than latency x ports. Both sources are zero.
 #define QUIRE_CHAINS(op)                                                                        \
   for (std::int64_t i = 0; i < kRounds; ++i)                                                    \
-    asm volatile(op " %%zmm31, %%zmm30, %%zmm0\n\t" op " %%zmm31, %%zmm30, %%zmm1\n\t"          \
-                 op " %%zmm31, %%zmm30, %%zmm2\n\t" op " %%zmm31, %%zmm30, %%zmm3\n\t"          \
-                 op " %%zmm31, %%zmm30, %%zmm4\n\t" op " %%zmm31, %%zmm30, %%zmm5\n\t"          \
-                 op " %%zmm31, %%zmm30, %%zmm6\n\t" op " %%zmm31, %%zmm30, %%zmm7\n\t"          \
-                 op " %%zmm31, %%zmm30, %%zmm8\n\t" op " %%zmm31, %%zmm30, %%zmm9\n\t"          \
-                 op " %%zmm31, %%zmm30, %%zmm10\n\t" op " %%zmm31, %%zmm30, %%zmm11\n\t"        \
-                 op " %%zmm31, %%zmm30, %%zmm12\n\t" op " %%zmm31, %%zmm30, %%zmm13\n\t"        \
-                 op " %%zmm31, %%zmm30, %%zmm14\n\t" op " %%zmm31, %%zmm30, %%zmm15" ::           \
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",  \
-                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
+  asm volatile(op " %%zmm31, %%zmm30, %%zmm0\n\t" op " %%zmm31, %%zmm30, %%zmm1\n\t" op         \
+                  " %%zmm31, %%zmm30, %%zmm2\n\t" op " %%zmm31, %%zmm30, %%zmm3\n\t" op         \
+                  " %%zmm31, %%zmm30, %%zmm4\n\t" op " %%zmm31, %%zmm30, %%zmm5\n\t" op         \
+                  " %%zmm31, %%zmm30, %%zmm6\n\t" op " %%zmm31, %%zmm30, %%zmm7\n\t" op         \
+                  " %%zmm31, %%zmm30, %%zmm8\n\t" op " %%zmm31, %%zmm30, %%zmm9\n\t" op         \
+                  " %%zmm31, %%zmm30, %%zmm10\n\t" op " %%zmm31, %%zmm30, %%zmm11\n\t" op       \
+                  " %%zmm31, %%zmm30, %%zmm12\n\t" op " %%zmm31, %%zmm30, %%zmm13\n\t" op       \
+                  " %%zmm31, %%zmm30, %%zmm14\n\t" op " %%zmm31, %%zmm30, %%zmm15" ::           \
+                      : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
+                        "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
 __attribute__((target("avx512f"))) void clear_registers() {
-  asm volatile("vpxord %%zmm30, %%zmm30, %%zmm30\n\tvpxord %%zmm31, %%zmm31, %%zmm31\n\tvzeroall" ::);
+  asm volatile(
+      "vpxord %%zmm30, %%zmm30, %%zmm30\n\tvpxord %%zmm31, %%zmm31, %%zmm31\n\tvzeroall" ::);
 }
 void run_fma() {
   clear_registers();
@@ -58,7 +60,8 @@ void run_vdpbf16ps() {
   clear_registers();
   QUIRE_CHAINS("vdpbf16ps");
 }
-// Four accumulators of 16 x 16, K = 64. The table of kernels has asked for the tile registers before.
+// Four accumulators of 16 x 16, K = 64. The table of kernels has asked for the tile registers
+// before.
 void run_amx() {
   struct alignas(64) {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -94,9 +97,12 @@ Peaks measure_peaks() {
   const auto rate = [](double macs, double seconds) { return macs / seconds / 1e9; };
   const double rounds = static_cast<double>(kRounds);
   if (__builtin_cpu_supports("avx512f")) peaks.fma = rate(rounds * 16 * 16, best_seconds(run_fma));
-  if (__builtin_cpu_supports("avx512vnni")) peaks.vpdpbusd = rate(rounds * 16 * 64, best_seconds(run_vpdpbusd));
-  if (__builtin_cpu_supports("avx512bf16")) peaks.vdpbf16ps = rate(rounds * 16 * 32, best_seconds(run_vdpbf16ps));
-  if (__builtin_cpu_supports("amx-int8")) peaks.amx_int8 = rate(rounds / 8 * 4 * 16 * 16 * 64, best_seconds(run_amx));
+  if (__builtin_cpu_supports("avx512vnni"))
+    peaks.vpdpbusd = rate(rounds * 16 * 64, best_seconds(run_vpdpbusd));
+  if (__builtin_cpu_supports("avx512bf16"))
+    peaks.vdpbf16ps = rate(rounds * 16 * 32, best_seconds(run_vdpbf16ps));
+  if (__builtin_cpu_supports("amx-int8"))
+    peaks.amx_int8 = rate(rounds / 8 * 4 * 16 * 16 * 64, best_seconds(run_amx));
 #endif
   peaks.read_gb_per_s = read_bandwidth();
   return peaks;

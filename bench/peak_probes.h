@@ -1,4 +1,5 @@
-// What one thread of this machine can do at most: products per second of each dot instruction, read bandwidth.
+// What one thread of this machine can do at most: products per second of each dot instruction, read
+// bandwidth.
 #pragma once
 
 namespace quire::bench {

@@ -1,5 +1,6 @@
-// What each ISA folder offers. A fill function overwrites the entries of the table that its ISA does better;
-// select.cpp calls them from the lowest level to the highest, so a table falls back to the next lower one.
+// What each ISA folder offers. A fill function overwrites the entries of the table that its ISA
+// does better; select.cpp calls them from the lowest level to the highest, so a table falls back to
+// the next lower one.
 #pragma once
 
 #include "kernels/cpu/matmul_kernels.h"

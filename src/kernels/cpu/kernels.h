@@ -17,8 +17,8 @@ struct KernelTable {
   VectorKernels vec;
 };
 
-// Best table of this machine for "auto", or the named one; an error lists what the machine has. Checks CPUID
-// and that the operating system saves the registers.
+// Best table of this machine for "auto", or the named one; an error lists what the machine has.
+// Checks CPUID and that the operating system saves the registers.
 Result<const KernelTable*> select_kernels(std::string_view name);
 // Every table that this machine can run, "ref" first.
 std::vector<const KernelTable*> available_kernels();

@@ -1,16 +1,18 @@
-// Matrix products over packed weights: C[m, n] = A[m, k] * W[n, k]^T, one function per (weight kind,
-// activation form). Bits of a row of C depend on that row of A and W only, never on m or on which panels
-// share a call.
+// Matrix products over packed weights: C[m, n] = A[m, k] * W[n, k]^T, one function per (weight
+// kind, activation form). Bits of a row of C depend on that row of A and W only, never on m or on
+// which panels share a call.
 //
-// Canonical arithmetic of integer kinds with int8 activations (equal bits on every ISA). For each output:
+// Canonical arithmetic of integer kinds with int8 activations (equal bits on every ISA), per
+// output:
 //   acc = 0
 //   for each group g of 32 k (16 for kQ6K), ascending:
-//     i   = sum over k of (q[k] - zero) * a[k]            exact int32
-//     acc = fma(float(i) * ws, as[g], acc)                ws: the group's weight scale in f32 (kQ4K..: d*sc rounded once)
-//     with minimum: acc = fma(min, asum[g], acc)          asum[g] = as[g] * float(sum of a in the group), rounded once
-// then acc (+ bias) is stored, or added to C.  bias: c = acc + bias; accumulate: c = c + (acc + bias).
-// Float activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with w[k] dequantized to f32
-// exactly as dequantize_row gives it.
+//     i   = sum over k of (q[k] - zero) * a[k]        exact int32
+//     acc = fma(float(i) * ws, as[g], acc)            ws: the weight scale (two-level: d*sc) in f32
+//     with a minimum: acc = fma(min, asum[g], acc)    asum[g] = as[g] * float(sum of a), rounded
+//     once
+// then acc (+ bias) is stored, or added to C.  bias: c = acc + bias; accumulate: c = c + (acc +
+// bias). Float activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with w[k]
+// dequantized to f32 exactly as dequantize_row gives it.
 #pragma once
 
 #include <cstddef>
@@ -31,31 +33,34 @@ inline constexpr float kTinyGroup = 0x1p-119f;
 
 struct MatmulArgs {
   PackedShape shape;
-  const std::byte* weights = nullptr;      // start of the packed matrix
-  const void* a = nullptr;                 // rows of f32 / bf16 / int8, zero-padded to padded_k
-  std::int64_t a_stride = 0;               // elements between rows
-  const float* a_scale = nullptr;          // int8: [m, padded_k / 32]
-  const float* a_sum = nullptr;            // int8: scale * sum of the group, same shape
-  const std::int32_t* a_isum = nullptr;    // int8: integer sum of each 16 k: [m, padded_k / 16]
-  std::int64_t scale_stride = 0;           // a_scale, a_sum: elements between rows; a_isum: twice that
-  std::int64_t m = 0;                      // rows
+  const std::byte* weights = nullptr;    // start of the packed matrix
+  const void* a = nullptr;               // rows of f32 / bf16 / int8, zero-padded to padded_k
+  std::int64_t a_stride = 0;             // elements between rows
+  const float* a_scale = nullptr;        // int8: [m, padded_k / 32]
+  const float* a_sum = nullptr;          // int8: scale * sum of the group, same shape
+  const std::int32_t* a_isum = nullptr;  // int8: integer sum of each 16 k: [m, padded_k / 16]
+  std::int64_t scale_stride = 0;  // a_scale, a_sum: elements between rows; a_isum: twice that
+  std::int64_t m = 0;             // rows
   std::int64_t panel_begin = 0, panel_end = 0;
-  const float* bias = nullptr;             // [n] or null
-  bool accumulate = false;                 // C += instead of C =
-  float* c = nullptr;                      // [m, ldc]; columns of these panels are written, padding lanes are not
+  const float* bias = nullptr;  // [n] or null
+  bool accumulate = false;      // C += instead of C =
+  float* c = nullptr;  // [m, ldc]; columns of these panels are written, padding lanes are not
   std::int64_t ldc = 0;
 };
 using MatmulFn = void (*)(const MatmulArgs&);
 
 struct MatmulKernels {
-  // [PackedKind][ActForm]; null where a combination is not allowed (an integer form for float weights, bf16 for others).
+  // [PackedKind][ActForm]; null where a combination is not allowed (an integer form for float
+  // weights, bf16 for others).
   MatmulFn matmul[kNumPackedKinds][kNumActForms] = {};
-  // Quantizes one row x[k] to int8, a scale per 32: scale = max|x| / 127; q = round-to-nearest-even(x / scale)
-  // computed as x * (127 / max|x|), clamped to +-127; max|x| < kTinyGroup: scale and q are 0. Fills padding up to padded_k with 0.
-  void (*quantize_row)(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q, float* scale,
-                       float* sum, std::int32_t* isum) = nullptr;
+  // Quantizes one row x[k] to int8, a scale per 32: scale = max|x| / 127; q = x * (127 / max|x|)
+  // rounded to nearest even, clamped to +-127; max|x| < kTinyGroup: scale and q are 0. Fills
+  // padding up to padded_k with 0.
+  void (*quantize_row)(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q,
+                       float* scale, float* sum, std::int32_t* isum) = nullptr;
   // Rounds a row to bf16 (nearest even), zero padding.
-  void (*round_row_bf16)(const float* x, std::int64_t k, std::int64_t padded_k, std::uint16_t* out) = nullptr;
+  void (*round_row_bf16)(const float* x, std::int64_t k, std::int64_t padded_k,
+                         std::uint16_t* out) = nullptr;
 };
 
 }  // namespace quire

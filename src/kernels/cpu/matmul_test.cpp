@@ -1,6 +1,6 @@
-// Every table of matrix products against the reference: equal bits for integer kinds and f32 activations, a
-// tolerance for bf16; one row's bits for every number of rows; nothing written outside of C. The reference itself
-// is held to products of dequantized values in double.
+// Every table of matrix products against the reference: equal bits for integer kinds and f32
+// activations, a tolerance for bf16; one row's bits for every number of rows; nothing written
+// outside of C. The reference itself is held to products of dequantized values in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,8 @@ void set_half(std::byte* p, float f) {
   std::memcpy(p, &h, 2);
 }
 // A stored matrix of random blocks (scales of a sane size) or numbers.
-std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t k, Random& random) {
+std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t k,
+                                      Random& random) {
   const std::int64_t row = row_bytes(stored, k);
   std::vector<std::byte> out(static_cast<std::size_t>(n * row));
   std::uniform_real_distribution<float> value(-1.0f, 1.0f);
@@ -62,8 +63,10 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
     for (std::int64_t i = 0; i < n * k; ++i) {
       const float f = value(random);
       const std::uint16_t h = stored == DType::kF16 ? f32_to_f16(f) : f32_to_bf16(f);
-      if (stored == DType::kF32) std::memcpy(out.data() + 4 * i, &f, 4);
-      else std::memcpy(out.data() + 2 * i, &h, 2);
+      if (stored == DType::kF32)
+        std::memcpy(out.data() + 4 * i, &f, 4);
+      else
+        std::memcpy(out.data() + 2 * i, &h, 2);
     }
     return out;
   }
@@ -103,11 +106,13 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   const std::int64_t padded = p.shape.padded_k();
   p.rows = random_weights(c.stored, n, k, random);
   p.packed.resize(static_cast<std::size_t>(p.shape.bytes()));
-  pack_panels(p.shape, c.stored, p.rows.data(), row_bytes(c.stored, k), 0, p.shape.panels(), p.packed.data());
+  pack_panels(p.shape, c.stored, p.rows.data(), row_bytes(c.stored, k), 0, p.shape.panels(),
+              p.packed.data());
   std::normal_distribution<float> normal;
   p.x.assign(static_cast<std::size_t>(m * padded), 0.0f);
   for (std::int64_t r = 0; r < m; ++r)
-    for (std::int64_t i = 0; i < k; ++i) p.x[static_cast<std::size_t>(r * padded + i)] = normal(random);
+    for (std::int64_t i = 0; i < k; ++i)
+      p.x[static_cast<std::size_t>(r * padded + i)] = normal(random);
   p.q.resize(p.x.size());
   p.half.resize(p.x.size());
   p.scale_stride = padded / 32 + 1;
@@ -117,10 +122,12 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   p.isum.resize(2 * groups);
   const MatmulKernels ref = reference();
   for (std::int64_t r = 0; r < m; ++r) {
-    const auto at = static_cast<std::size_t>(r * padded), group = static_cast<std::size_t>(r * p.scale_stride);
+    const auto at = static_cast<std::size_t>(r * padded),
+               group = static_cast<std::size_t>(r * p.scale_stride);
     ref.round_row_bf16(&p.x[at], k, padded, &p.half[at]);
     if (p.form == ActForm::kInt8)
-      ref.quantize_row(&p.x[at], k, padded, &p.q[at], &p.scale[group], &p.sum[group], &p.isum[2 * group]);
+      ref.quantize_row(&p.x[at], k, padded, &p.q[at], &p.scale[group], &p.sum[group],
+                       &p.isum[2 * group]);
   }
   for (std::int64_t i = 0; i < n; ++i) p.bias.push_back(normal(random));
   for (std::int64_t i = 0; i < m * n; ++i) p.c0.push_back(normal(random));
@@ -149,8 +156,8 @@ constexpr float kGuard = -12345.0f;
 constexpr std::int64_t kMargin = 5;
 
 // C of rows [row, row + rows), with guards around each row checked.
-std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std::int64_t row, std::int64_t rows,
-                            bool epilogue) {
+std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std::int64_t row,
+                            std::int64_t rows, bool epilogue) {
   const std::int64_t n = p.shape.n, ldc = n + kMargin;
   std::vector<float> c(static_cast<std::size_t>(kMargin + rows * ldc), kGuard);
   float* first = c.data() + kMargin;
@@ -172,14 +179,17 @@ std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std:
   args.panel_end = p.shape.panels();
   fn(args);
   std::vector<float> out;
-  for (std::int64_t r = 0; r < rows; ++r) out.insert(out.end(), first + r * ldc, first + r * ldc + n);
+  for (std::int64_t r = 0; r < rows; ++r)
+    out.insert(out.end(), first + r * ldc, first + r * ldc + n);
   for (std::int64_t i = 0; i < kMargin; ++i) EXPECT_EQ(c[static_cast<std::size_t>(i)], kGuard);
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = n; i < ldc; ++i) EXPECT_EQ(first[r * ldc + i], kGuard) << "row " << r << " column " << i;
+    for (std::int64_t i = n; i < ldc; ++i)
+      EXPECT_EQ(first[r * ldc + i], kGuard) << "row " << r << " column " << i;
   return out;
 }
 
-void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want,
+                      const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::memcmp(&got[i], &want[i], 4) == 0) continue;
@@ -187,12 +197,14 @@ void expect_same_bits(const std::vector<float>& got, const std::vector<float>& w
     return;
   }
 }
-// bf16 sums round differently inside vdpbf16ps: an error within a small share of the sum of magnitudes.
+// bf16 sums round differently inside vdpbf16ps: an error within a small share of the sum of
+// magnitudes.
 void expect_close(const std::vector<float>& got, const std::vector<float>& want, double tolerance,
                   const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    if (std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])) <= tolerance) continue;
+    if (std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])) <= tolerance)
+      continue;
     ADD_FAILURE() << what << ": element " << i << " is " << got[i] << ", not " << want[i];
     return;
   }
@@ -201,11 +213,13 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (DType stored : {DType::kF32, DType::kF16, DType::kBF16})
-    for (ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32, ComputeDType::kFloat16})
+    for (ComputeDType compute :
+         {ComputeDType::kAuto, ComputeDType::kFloat32, ComputeDType::kFloat16})
       cases.push_back({stored, compute});
-  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
-                       DType::kQ5_K, DType::kQ6_K})
-    for (ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) cases.push_back({stored, compute});
+  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+    for (ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32})
+      cases.push_back({stored, compute});
   return cases;
 }
 std::vector<std::int64_t> inner_sizes(const Case& c) {
@@ -224,14 +238,18 @@ TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
     for (std::int64_t n : {1, 16, 17, 63, 100}) {
       for (std::int64_t m : {1, 2, 3, 5, 7, 9, 17}) {
         const bool epilogue = (m + n) % 2 == 0;
-        const Problem p = make_problem(GetParam(), m, n, k, static_cast<unsigned>(m * 1000 + n + k));
+        const Problem p =
+            make_problem(GetParam(), m, n, k, static_cast<unsigned>(m * 1000 + n + k));
         const std::vector<float> want = multiply(ref, p, 0, m, epilogue);
         for (const NamedTable& table : all) {
-          const std::string what = table.name + ": " + case_name(GetParam()) + " m " + std::to_string(m) + " n " +
-                                   std::to_string(n) + " k " + std::to_string(k);
+          const std::string what = table.name + ": " + case_name(GetParam()) + " m " +
+                                   std::to_string(m) + " n " + std::to_string(n) + " k " +
+                                   std::to_string(k);
           const std::vector<float> got = multiply(table.kernels, p, 0, m, epilogue);
-          if (p.form == ActForm::kBF16) expect_close(got, want, 2e-6 * static_cast<double>(k) + 1e-5, what);
-          else expect_same_bits(got, want, what);
+          if (p.form == ActForm::kBF16)
+            expect_close(got, want, 2e-6 * static_cast<double>(k) + 1e-5, what);
+          else
+            expect_same_bits(got, want, what);
         }
       }
     }
@@ -239,7 +257,8 @@ TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
 }
 
 TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
-  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 1280 : 1056, n = 84, most = 130;
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 1280 : 1056, n = 84,
+                     most = 130;
   const Problem p = make_problem(GetParam(), most, n, k, 7);
   for (const NamedTable& table : tables()) {
     if (table.name == "emulated") continue;  // slow, and the same tiles
@@ -254,7 +273,8 @@ TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
 }
 
 TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
-  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 512 : 160, n = 37, m = 3;
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 512 : 160, n = 37,
+                     m = 3;
   const Problem p = make_problem(GetParam(), m, n, k, 11);
   const std::vector<float> got = multiply(reference(), p, 0, m, false);
   std::vector<float> w(static_cast<std::size_t>(k));
@@ -263,12 +283,14 @@ TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
     for (std::int64_t r = 0; r < m; ++r) {
       double sum = 0, size = 0;
       for (std::int64_t i = 0; i < k; ++i) {
-        const double term = static_cast<double>(w[static_cast<std::size_t>(i)]) *
-                            static_cast<double>(p.x[static_cast<std::size_t>(r * p.shape.padded_k() + i)]);
+        const double term =
+            static_cast<double>(w[static_cast<std::size_t>(i)]) *
+            static_cast<double>(p.x[static_cast<std::size_t>(r * p.shape.padded_k() + i)]);
         sum += term;
         size += term * term;
       }
-      // int8 activations err by up to max|x| / 254 each, bf16 by 2^-8 of each factor: random, so by the norm.
+      // int8 activations err by up to max|x| / 254 each, bf16 by 2^-8 of each factor: random, so by
+      // the norm.
       const bool exact = p.form == ActForm::kF32 && dtype_info(p.stored).block_elements > 1;
       EXPECT_NEAR(static_cast<double>(got[static_cast<std::size_t>(r * n + j)]), sum,
                   (exact ? 1e-5 : 4e-2) * std::sqrt(size) + 1e-6)
@@ -299,9 +321,12 @@ TEST(QuantizeRow, EveryTableAgreesWithTheReference) {
       std::vector<std::int32_t> isum;
     };
     const auto run = [&](const MatmulKernels& kernels) {
-      Out o{std::vector<std::int8_t>(static_cast<std::size_t>(padded), 99), std::vector<float>(static_cast<std::size_t>(groups)),
-            std::vector<float>(static_cast<std::size_t>(groups)), std::vector<std::int32_t>(static_cast<std::size_t>(2 * groups))};
-      kernels.quantize_row(x.data(), k, padded, o.q.data(), o.scale.data(), o.sum.data(), o.isum.data());
+      Out o{std::vector<std::int8_t>(static_cast<std::size_t>(padded), 99),
+            std::vector<float>(static_cast<std::size_t>(groups)),
+            std::vector<float>(static_cast<std::size_t>(groups)),
+            std::vector<std::int32_t>(static_cast<std::size_t>(2 * groups))};
+      kernels.quantize_row(x.data(), k, padded, o.q.data(), o.scale.data(), o.sum.data(),
+                           o.isum.data());
       return o;
     };
     const Out want = run(ref);
@@ -309,11 +334,14 @@ TEST(QuantizeRow, EveryTableAgreesWithTheReference) {
       const Out got = run(table.kernels);
       EXPECT_EQ(got.q, want.q) << table.name << " k " << k;
       EXPECT_EQ(got.isum, want.isum) << table.name << " k " << k;
-      EXPECT_EQ(0, std::memcmp(got.scale.data(), want.scale.data(), want.scale.size() * 4)) << table.name;
+      EXPECT_EQ(0, std::memcmp(got.scale.data(), want.scale.data(), want.scale.size() * 4))
+          << table.name;
       if (k != 256) {
-        EXPECT_EQ(0, std::memcmp(got.sum.data(), want.sum.data(), want.sum.size() * 4)) << table.name;
+        EXPECT_EQ(0, std::memcmp(got.sum.data(), want.sum.data(), want.sum.size() * 4))
+            << table.name;
       }
-      std::vector<std::uint16_t> a(static_cast<std::size_t>(padded), 9), b(static_cast<std::size_t>(padded), 9);
+      std::vector<std::uint16_t> a(static_cast<std::size_t>(padded), 9),
+          b(static_cast<std::size_t>(padded), 9);
       table.kernels.round_row_bf16(x.data(), k, padded, a.data());
       ref.round_row_bf16(x.data(), k, padded, b.data());
       EXPECT_EQ(a, b) << table.name << " k " << k;
@@ -328,16 +356,18 @@ TEST(QuantizeRow, ErrorIsHalfAStep) {
   std::int32_t isum[2];
   reference().quantize_row(x.data(), 4, 32, q.data(), &scale, &sum, isum);
   EXPECT_EQ(q[0], -127);
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(static_cast<float>(q[i]) * scale, x[i], scale / 2 + 1e-6f);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(static_cast<float>(q[i]) * scale, x[i], scale / 2 + 1e-6f);
   EXPECT_EQ(isum[0], q[0] + q[1] + q[2] + q[3]);
   EXPECT_EQ(isum[1], 0);
 }
 
 TEST(PackedShape, SizesStayWithinTheFile) {
-  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
-                       DType::kQ5_K, DType::kQ6_K}) {
+  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
     const PackedShape shape{packed_kind_for(stored, ComputeDType::kAuto), 640, 1024};
-    EXPECT_LE(static_cast<double>(shape.bytes()), 1.03 * static_cast<double>(640 * row_bytes(stored, 1024)))
+    EXPECT_LE(static_cast<double>(shape.bytes()),
+              1.03 * static_cast<double>(640 * row_bytes(stored, 1024)))
         << dtype_name(stored);
   }
 }
@@ -345,7 +375,8 @@ TEST(PackedShape, SizesStayWithinTheFile) {
 TEST(SelectKernels, NamesTablesAndRefusesOthers) {
   EXPECT_STREQ(available_kernels().front()->name, "ref");
   EXPECT_EQ(select_kernels("auto").value(), available_kernels().back());
-  for (const KernelTable* table : available_kernels()) EXPECT_EQ(select_kernels(table->name).value(), table);
+  for (const KernelTable* table : available_kernels())
+    EXPECT_EQ(select_kernels(table->name).value(), table);
   const auto missing = select_kernels("sse");
   ASSERT_FALSE(missing.has_value());
   EXPECT_NE(missing.error().message.find("ref"), std::string::npos);

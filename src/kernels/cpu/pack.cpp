@@ -1,5 +1,5 @@
-// Packs stored weights into the layout of packed.h. Runs at load, panels in parallel; no arithmetic beyond
-// the rounding that the kind asks for.
+// Packs stored weights into the layout of packed.h. Runs at load, panels in parallel; no arithmetic
+// beyond the rounding that the kind asks for.
 #include <cstring>
 
 #include "base/check.h"
@@ -26,7 +26,8 @@ std::uint16_t half_at(const Byte* p) {
 }
 float stored_value(DType stored, const Byte* row, std::int64_t k) {
   if (stored == DType::kF32) return value_f32(row + 4 * k);
-  return stored == DType::kF16 ? f16_to_f32(half_at(row + 2 * k)) : bf16_to_f32(half_at(row + 2 * k));
+  return stored == DType::kF16 ? f16_to_f32(half_at(row + 2 * k))
+                               : bf16_to_f32(half_at(row + 2 * k));
 }
 // Element k as the 16 bits of the packed kind; bits pass through when the types agree.
 std::uint16_t stored_half(DType stored, PackedKind kind, const Byte* row, std::int64_t k) {
@@ -36,7 +37,8 @@ std::uint16_t stored_half(DType stored, PackedKind kind, const Byte* row, std::i
   return kind == PackedKind::kF16 ? f32_to_f16(f) : f32_to_bf16(f);
 }
 
-// One output channel of a float kind. unit: its strip's first unit; unit_stride: bytes to the next unit.
+// One output channel of a float kind. unit: its strip's first unit; unit_stride: bytes to the next
+// unit.
 void pack_float_lane(const PackedShape& shape, DType stored, const Byte* row, int lane, Byte* unit,
                      std::int64_t unit_stride) {
   for (std::int64_t k = 0; k < shape.k; ++k) {
@@ -48,7 +50,8 @@ void pack_float_lane(const PackedShape& shape, DType stored, const Byte* row, in
       continue;
     }
     const std::uint16_t h = stored_half(stored, shape.kind, row, k);
-    const std::int64_t offset = shape.kind == PackedKind::kF16 ? odd * 32 + lane * 2 : lane * 4 + odd * 2;
+    const std::int64_t offset =
+        shape.kind == PackedKind::kF16 ? odd * 32 + lane * 2 : lane * 4 + odd * 2;
     std::memcpy(out + offset, &h, 2);
   }
 }
@@ -61,7 +64,8 @@ void put_half(Byte* scales, int lane, std::uint16_t h) { std::memcpy(scales + 2 
 void put_nibbles(Byte* out, int lane, const Byte* q) {
   for (int j = 0; j < 4; ++j)
     for (int c = 0; c < 4; ++c)
-      out[j * 64 + lane * 4 + c] = static_cast<Byte>((q[4 * j + c] & 15) | (q[16 + 4 * j + c] << 4));
+      out[j * 64 + lane * 4 + c] =
+          static_cast<Byte>((q[4 * j + c] & 15) | (q[16 + 4 * j + c] << 4));
 }
 // Bit j of byte c is bit 4 of k = 4 j + c.
 void put_plane5(Byte* out, int lane, const Byte* q) {
@@ -76,7 +80,8 @@ void put_plane6(Byte* out, int lane, const Byte* q) {
   for (int half = 0; half < 2; ++half)
     for (int c = 0; c < 4; ++c) {
       unsigned bits = 0;
-      for (int j = 0; j < 4; ++j) bits |= (static_cast<unsigned>(q[16 * half + 4 * j + c]) >> 4) << (2 * j);
+      for (int j = 0; j < 4; ++j)
+        bits |= (static_cast<unsigned>(q[16 * half + 4 * j + c]) >> 4) << (2 * j);
       out[half * 64 + lane * 4 + c] = static_cast<Byte>(bits);
     }
 }
@@ -155,15 +160,24 @@ void pack_q6k(const Byte* block, int lane, Byte* unit) {
 
 void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
   switch (kind) {
-    case PackedKind::kQ8: return pack_q8(block, lane, unit);
-    case PackedKind::kQ4Sym: return pack_q4(block, false, lane, unit);
-    case PackedKind::kQ4Min: return pack_q4(block, true, lane, unit);
-    case PackedKind::kQ5Sym: return pack_q5(block, false, lane, unit);
-    case PackedKind::kQ5Min: return pack_q5(block, true, lane, unit);
-    case PackedKind::kQ4K: return pack_q45k(block, false, lane, unit);
-    case PackedKind::kQ5K: return pack_q45k(block, true, lane, unit);
-    case PackedKind::kQ6K: return pack_q6k(block, lane, unit);
-    default: break;
+    case PackedKind::kQ8:
+      return pack_q8(block, lane, unit);
+    case PackedKind::kQ4Sym:
+      return pack_q4(block, false, lane, unit);
+    case PackedKind::kQ4Min:
+      return pack_q4(block, true, lane, unit);
+    case PackedKind::kQ5Sym:
+      return pack_q5(block, false, lane, unit);
+    case PackedKind::kQ5Min:
+      return pack_q5(block, true, lane, unit);
+    case PackedKind::kQ4K:
+      return pack_q45k(block, false, lane, unit);
+    case PackedKind::kQ5K:
+      return pack_q45k(block, true, lane, unit);
+    case PackedKind::kQ6K:
+      return pack_q6k(block, lane, unit);
+    default:
+      break;
   }
   QUIRE_CHECK(false, "{} is not an integer kind", packed_kind_info(kind).name);
 }
@@ -176,8 +190,9 @@ void pack_empty_block(PackedKind kind, int lane, Byte* unit) {
 
 }  // namespace
 
-void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows, std::int64_t row_bytes,
-                 std::int64_t panel_begin, std::int64_t panel_end, std::byte* out) {
+void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows,
+                 std::int64_t row_bytes, std::int64_t panel_begin, std::int64_t panel_end,
+                 std::byte* out) {
   const std::int64_t unit_bytes = packed_kind_info(shape.kind).unit_bytes;
   const std::int64_t units = shape.units(), block_bytes = dtype_info(stored).block_bytes;
   const Byte* source = reinterpret_cast<const Byte*>(rows);
@@ -186,7 +201,8 @@ void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows, 
                 dtype_name(stored));
   for (std::int64_t panel = panel_begin; panel < panel_end; ++panel) {
     const std::int64_t first = panel * kPanelStrips;
-    const std::int64_t strips = shape.strips() - first < kPanelStrips ? shape.strips() - first : kPanelStrips;
+    const std::int64_t strips =
+        shape.strips() - first < kPanelStrips ? shape.strips() - first : kPanelStrips;
     Byte* base = reinterpret_cast<Byte*>(out) + shape.panel_offset(panel);
     const std::int64_t unit_stride = strips * unit_bytes;
     std::memset(base, 0, static_cast<std::size_t>(units * unit_stride));

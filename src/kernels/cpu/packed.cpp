@@ -17,9 +17,17 @@ const PackedKindInfo& packed_kind_info(PackedKind kind) {
 
 bool is_packable(DType stored) {
   switch (stored) {
-    case DType::kF32: case DType::kF16: case DType::kBF16:
-    case DType::kQ4_0: case DType::kQ4_1: case DType::kQ5_0: case DType::kQ5_1: case DType::kQ8_0:
-    case DType::kQ4_K: case DType::kQ5_K: case DType::kQ6_K:
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kQ4_0:
+    case DType::kQ4_1:
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ8_0:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+    case DType::kQ6_K:
       return true;
     default:
       return false;
@@ -35,15 +43,24 @@ PackedKind packed_kind_for(DType stored, ComputeDType compute) {
       return compute == ComputeDType::kBFloat16 ? PackedKind::kBF16 : PackedKind::kF16;
     case DType::kBF16:
       return compute == ComputeDType::kFloat16 ? PackedKind::kF16 : PackedKind::kBF16;
-    case DType::kQ8_0: return PackedKind::kQ8;
-    case DType::kQ4_0: return PackedKind::kQ4Sym;
-    case DType::kQ4_1: return PackedKind::kQ4Min;
-    case DType::kQ5_0: return PackedKind::kQ5Sym;
-    case DType::kQ5_1: return PackedKind::kQ5Min;
-    case DType::kQ4_K: return PackedKind::kQ4K;
-    case DType::kQ5_K: return PackedKind::kQ5K;
-    case DType::kQ6_K: return PackedKind::kQ6K;
-    default: break;
+    case DType::kQ8_0:
+      return PackedKind::kQ8;
+    case DType::kQ4_0:
+      return PackedKind::kQ4Sym;
+    case DType::kQ4_1:
+      return PackedKind::kQ4Min;
+    case DType::kQ5_0:
+      return PackedKind::kQ5Sym;
+    case DType::kQ5_1:
+      return PackedKind::kQ5Min;
+    case DType::kQ4_K:
+      return PackedKind::kQ4K;
+    case DType::kQ5_K:
+      return PackedKind::kQ5K;
+    case DType::kQ6_K:
+      return PackedKind::kQ6K;
+    default:
+      break;
   }
   check_failed(__FILE__, __LINE__, "is_packable(stored)", std::string(dtype_name(stored)));
 }

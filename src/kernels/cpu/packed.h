@@ -1,25 +1,26 @@
 // The packed layout of weights, the same on every ISA.
 //
-// 16 output channels form a strip (one per vector lane). K is cut into units; a unit holds everything that
-// unit_k() consecutive k need, for the 16 lanes of one strip. Four strips form a panel: their units are
-// interleaved, so that a 64-wide tile reads one stream. The last panel has 1..4 strips; N is padded to 16
-// and K to unit_k() with zeros.
+// 16 output channels form a strip (one per vector lane). K is cut into units; a unit holds
+// everything that unit_k() consecutive k need, for the 16 lanes of one strip. Four strips form a
+// panel: their units are interleaved, so that a 64-wide tile reads one stream. The last panel
+// has 1..4 strips; N is padded to 16 and K to unit_k() with zeros.
 //   unit (u, strip s of panel p) at:  panel_base(p) + (u * strips(p) + s) * unit_bytes
 //   panel_base(p) = 4 * p * units * unit_bytes
 //
 // kind    unit_k  unit content, l = lane 0..15 (integer kinds: w = scale * (q - zero) + min)
 // kF32       2    f32 [2 k][16]
 // kF16       2    f16 [2 k][16]
-// kBF16      2    bf16 [16][2 k]                                                        (vdpbf16ps, tdpbf16ps)
-// kQ8       32    u8 [8 quads][16][4 k] = q + 128; then f16 scale[16]                   zero 128
-// kQ4Sym    32    u8 [4][16][4]: low nibble quad j, high nibble quad j+4; f16 scale[16] zero 8
-// kQ4Min    32    same nibbles; f16 scale[16], f16 min[16]                              zero 0
-// kQ5Sym    32    nibbles; plane u8 [16][4]: bit j is bit 4 of quad j; f16 scale[16]    zero 16
-// kQ5Min    32    nibbles; plane; f16 scale[16], f16 min[16]                            zero 0
-// kQ4K     256    f16 d[16], f16 dmin[16]; 8 x { nibbles; u8 sc[16], u8 m[16] }         scale d*sc, min -(dmin*m)
-// kQ5K     256    f16 d[16], f16 dmin[16]; 8 x { nibbles; plane; u8 sc[16], u8 m[16] }
-// kQ6K     256    f16 d[16]; 8 x { nibbles; u8 plane [2][16][4]: bits 2(j%4).. of plane j/4 are bits 4-5 of
-//                 quad j; i8 sc[2][16], one per 16 k }                                  scale d*sc, zero 32
+// kBF16      2    bf16 [16][2 k], as vdpbf16ps and tdpbf16ps read it
+// kQ8       32    u8 [8 quads][16][4 k] = q + 128; then f16 scale[16]                    zero 128
+// kQ4Sym    32    u8 [4][16][4]: low nibble quad j, high nibble quad j+4; f16 scale[16]  zero 8
+// kQ4Min    32    same nibbles; f16 scale[16], f16 min[16]                               zero 0
+// kQ5Sym    32    nibbles; plane u8 [16][4]: bit j is bit 4 of quad j; f16 scale[16]     zero 16
+// kQ5Min    32    nibbles; plane; f16 scale[16], f16 min[16]                             zero 0
+// kQ4K     256    f16 d[16], dmin[16]; 8 x { nibbles; u8 sc[16], u8 m[16] }
+//                 scale d*sc, min -(dmin*m)
+// kQ5K     256    f16 d[16], dmin[16]; 8 x { nibbles; plane; u8 sc[16], u8 m[16] }
+// kQ6K     256    f16 d[16]; 8 x { nibbles; u8 plane [2][16][4]: bits 2(j%4).. of plane j/4
+//                 are bits 4-5 of quad j; i8 sc[2][16], one per 16 k }   scale d*sc, zero 32
 #pragma once
 
 #include <cstdint>
@@ -29,12 +30,22 @@
 namespace quire {
 
 enum class PackedKind : std::uint8_t {
-  kF32, kF16, kBF16, kQ8, kQ4Sym, kQ4Min, kQ5Sym, kQ5Min, kQ4K, kQ5K, kQ6K,
+  kF32,
+  kF16,
+  kBF16,
+  kQ8,
+  kQ4Sym,
+  kQ4Min,
+  kQ5Sym,
+  kQ5Min,
+  kQ4K,
+  kQ5K,
+  kQ6K,
 };
 inline constexpr int kNumPackedKinds = 11;
-inline constexpr int kStrip = 16;          // output channels of a strip
-inline constexpr int kPanelStrips = 4;     // strips of a full panel
-inline constexpr int kActGroup = 32;       // k per activation scale (int8 activations)
+inline constexpr int kStrip = 16;       // output channels of a strip
+inline constexpr int kPanelStrips = 4;  // strips of a full panel
+inline constexpr int kActGroup = 32;    // k per activation scale (int8 activations)
 
 inline constexpr bool is_integer_kind(PackedKind kind) { return kind >= PackedKind::kQ8; }
 
@@ -67,9 +78,11 @@ struct PackedShape {
 PackedKind packed_kind_for(DType stored, ComputeDType compute);
 bool is_packable(DType stored);
 
-// Packs panels [panel_begin, panel_end) of a row-major matrix [n, k] of type `stored` into `out` (start of the
-// whole packed matrix). Row r of the matrix is at rows + r * row_bytes. Pure, so panels go in parallel.
-void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows, std::int64_t row_bytes,
-                 std::int64_t panel_begin, std::int64_t panel_end, std::byte* out);
+// Packs panels [panel_begin, panel_end) of a row-major matrix [n, k] of type `stored` into `out`
+// (start of the whole packed matrix). Row r of the matrix is at rows + r * row_bytes. Pure, so
+// panels go in parallel.
+void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows,
+                 std::int64_t row_bytes, std::int64_t panel_begin, std::int64_t panel_end,
+                 std::byte* out);
 
 }  // namespace quire

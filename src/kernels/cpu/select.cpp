@@ -1,5 +1,5 @@
-// Chooses the kernel table: what CPUID offers, the operating system saves, and the caller asks for. Tables are
-// built once, on first use, by the thread that starts the process.
+// Chooses the kernel table: what CPUID offers, the operating system saves, and the caller asks for.
+// Tables are built once, on first use, by the thread that starts the process.
 #include <array>
 #include <string>
 
@@ -39,7 +39,8 @@ CpuFeatures read_features() {
   const bool osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
   if (!osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
   const std::uint64_t saved = read_xcr0();
-  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6, tiles = (saved & 0x60000) == 0x60000;
+  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6,
+             tiles = (saved & 0x60000) == 0x60000;
   f.avx2 = ymm && fma && f16c && (b >> 5 & 1);
   const std::uint32_t f_bw_dq_vl = 1u << 16 | 1u << 30 | 1u << 17 | 1u << 31;
   f.avx512 = f.avx2 && zmm && (b & f_bw_dq_vl) == f_bw_dq_vl;
@@ -135,7 +136,8 @@ Result<const KernelTable*> select_kernels(std::string_view name) {
     names += std::string(names.empty() ? "" : ", ") + table->name;
   }
   return tl::unexpected(Error{ErrorCode::kInvalidArgument,
-                              fmt::format("--kernels {}: this machine has auto, {}", name, names), "kernels"});
+                              fmt::format("--kernels {}: this machine has auto, {}", name, names),
+                              "kernels"});
 }
 
 }  // namespace quire

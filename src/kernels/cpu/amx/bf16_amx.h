@@ -1,9 +1,9 @@
 // bf16 weights and activations on the AMX tile unit, for every number of rows.
 //
-// tdpbf16ps adds pairs of k in ascending order to f32 sums that stay in the tile registers over all of K, each row on
-// its own, so a row's bits do not depend on how many rows share the tile. One block is up to 32 rows x 2 strips: 4
-// tiles of sums, 2 of activations (16 rows x 32 k), 2 of weights (32 k x 16). Per 32 k: 4 products of 16 cycles, 4
-// loads of 8 cycles.
+// tdpbf16ps adds pairs of k in ascending order to f32 sums that stay in the tile registers over all
+// of K, each row on its own, so a row's bits do not depend on how many rows share the tile. One
+// block is up to 32 rows x 2 strips: 4 tiles of sums, 2 of activations (16 rows x 32 k), 2 of
+// weights (32 k x 16). Per 32 k: 4 products of 16 cycles, 4 loads of 8 cycles.
 #pragma once
 
 #include "kernels/cpu/amx/int_amx.h"
@@ -12,8 +12,8 @@ namespace quire::QUIRE_ISA {
 
 inline constexpr int64_t kBf16StepK = 32;
 
-// Tiles 0, 1: sums of the first 16 rows, two strips; 2, 3: of the rows behind; 4, 5: activations; 6, 7: weights of
-// `pairs` pairs of k.
+// Tiles 0, 1: sums of the first 16 rows, two strips; 2, 3: of the rows behind; 4, 5: activations;
+// 6, 7: weights of `pairs` pairs of k.
 QUIRE_INLINE void configure_bf16_tiles(int64_t rows, int64_t pairs) {
   const int64_t first = rows < 16 ? rows : 16, second = rows - first;
   TileConfig config;
@@ -27,11 +27,11 @@ QUIRE_INLINE void configure_bf16_tiles(int64_t rows, int64_t pairs) {
 
 struct Bf16Block {
   const uint16_t* a;
-  int64_t a_stride;      // elements
+  int64_t a_stride;  // elements
   const uint8_t* weights;
-  int64_t unit_stride;   // bytes from one pair of k to the next
-  int64_t rows;          // 1..32
-  int strips;            // 1..2
+  int64_t unit_stride;  // bytes from one pair of k to the next
+  int64_t rows;         // 1..32
+  int strips;           // 1..2
 };
 struct alignas(64) Bf16Sums {
   float v[32][2][16];
@@ -65,7 +65,8 @@ template <bool kTwoTiles, bool kTwoStrips>
 void bf16_steps(const Bf16Block& b, int64_t units, Bf16Sums* sums) {
   asm volatile("" ::: "memory");  // tile loads do not say that they read memory
   int64_t unit = 0;
-  for (; unit + kBf16StepK / 2 <= units; unit += kBf16StepK / 2) bf16_step<kTwoTiles, kTwoStrips>(b, unit);
+  for (; unit + kBf16StepK / 2 <= units; unit += kBf16StepK / 2)
+    bf16_step<kTwoTiles, kTwoStrips>(b, unit);
   constexpr int64_t kStride = sizeof sums->v[0];
   const auto store_all = [&] {
     _tile_stored(0, sums->v[0][0], kStride);
@@ -74,7 +75,8 @@ void bf16_steps(const Bf16Block& b, int64_t units, Bf16Sums* sums) {
     if constexpr (kTwoTiles && kTwoStrips) _tile_stored(3, sums->v[16][1], kStride);
   };
   if (unit == units) return store_all();
-  // The rest of K: tiles of fewer pairs; a new configuration clears the tiles, so the sums go through memory.
+  // The rest of K: tiles of fewer pairs; a new configuration clears the tiles, so the sums go
+  // through memory.
   store_all();
   configure_bf16_tiles(b.rows, units - unit);
   _tile_loadd(0, sums->v[0][0], kStride);
@@ -99,16 +101,23 @@ inline void amx_bf16_matmul(const MatmulArgs& args) {
       for (int64_t s = 0; s < panel.strips; s += 2) {
         const int strips = static_cast<int>(smaller(2, panel.strips - s));
         const Bf16Block block{static_cast<const uint16_t*>(args.a) + row * args.a_stride,
-                              args.a_stride, panel.base + s * 64, panel.strips * 64, rows, strips};
+                              args.a_stride,
+                              panel.base + s * 64,
+                              panel.strips * 64,
+                              rows,
+                              strips};
         bf16_zero();
         if (rows > 16) {
-          strips == 2 ? bf16_steps<true, true>(block, units, &sums) : bf16_steps<true, false>(block, units, &sums);
+          strips == 2 ? bf16_steps<true, true>(block, units, &sums)
+                      : bf16_steps<true, false>(block, units, &sums);
         } else {
-          strips == 2 ? bf16_steps<false, true>(block, units, &sums) : bf16_steps<false, false>(block, units, &sums);
+          strips == 2 ? bf16_steps<false, true>(block, units, &sums)
+                      : bf16_steps<false, false>(block, units, &sums);
         }
         const TileOutput out = output_at(args, row, panel.column + 16 * s, nullptr, true, true);
         for (int64_t r = 0; r < rows; ++r)
-          for (int t = 0; t < strips; ++t) finish_strip(out, static_cast<int>(r), t, load(sums.v[r][t]));
+          for (int t = 0; t < strips; ++t)
+            finish_strip(out, static_cast<int>(r), t, load(sums.v[r][t]));
       }
     }
   }

@@ -1,13 +1,14 @@
-// Integer kinds on the AMX tile unit: the exact int32 sums of each group come from tdpbssd / tdpbsud, the float
-// update from the same instructions in the same order as in int_tile, so the bits equal the vpdpbusd path and the
-// two may share one matrix by number of rows.
+// Integer kinds on the AMX tile unit: the exact int32 sums of each group come from
+// tdpbssd, the float update from the same instructions in the same order as in int_tile, so the
+// bits equal the vpdpbusd path and the two may share one matrix by number of rows.
 //
-// One step multiplies up to 16 rows x one strip x one group (32 k; 16 for kQ6K). Its int32 sums are stored to L1
-// and added some steps later, while the tile unit works on the next groups. Measured (Sapphire Rapids): a product
-// takes as many cycles as it has rows, a store 16 whatever the rows, and the two do not overlap: 28 together. The
-// float update takes 3 (4 with a minimum) operations on ports 0 and 5 per row, 24-32 cycles for 16 rows, and does not
-// overlap with the tile unit either. So a step does 8192 products in about 60 cycles; vpdpbusd and its update take 88.
-// Codes are unpacked as signed bytes (q - zero), so no sum of activations is needed.
+// One step multiplies up to 16 rows x one strip x one group (32 k; 16 for kQ6K). Its int32 sums are
+// stored to L1 and added some steps later, while the tile unit works on the next groups. Measured
+// (Sapphire Rapids): a product takes as many cycles as it has rows, a store 16 whatever the rows,
+// and the two do not overlap: 28 together. The float update takes 3 (4 with a minimum) operations
+// on ports 0 and 5 per row, 24-32 cycles for 16 rows, and does not overlap with the tile unit
+// either. So a step does 8192 products in about 60 cycles; vpdpbusd and its update take 88. Codes
+// are unpacked as signed bytes (q - zero), so no sum of activations is needed.
 #pragma once
 
 #include "kernels/cpu/tiles/int_matmul.h"
@@ -16,9 +17,9 @@ namespace quire::QUIRE_ISA {
 
 inline constexpr int kAmxMostRows = 16;
 inline constexpr int64_t kAmxGroupBytes = kAmxMostRows * 32;  // int8 activations of a group
-inline constexpr int64_t kAmxLeastRows = 8;  // below, vpdpbusd is as fast
-// Steps between a group's products and their use: a tile's way through load, product and store takes over 100
-// cycles, a step 30.
+inline constexpr int64_t kAmxLeastRows = 8;                   // below, vpdpbusd is as fast
+// Steps between a group's products and their use: a tile's way through load, product and store
+// takes over 100 cycles.
 inline constexpr int kAmxAhead = 3;
 
 // The memory operand of ldtilecfg.
@@ -43,8 +44,8 @@ struct alignas(64) AmxSums {
 };
 // Activations of one tile of rows, group by group, at the chunk's first group.
 struct AmxRows {
-  const int8_t* a;      // [group][kAmxMostRows][32]
-  const float* scale;   // [group][kAmxMostRows]
+  const int8_t* a;     // [group][kAmxMostRows][32]
+  const float* scale;  // [group][kAmxMostRows]
   const float* sum;
 };
 
@@ -74,16 +75,18 @@ QUIRE_INLINE void amx_update(const UnpackedSource<T>& source, const AmxRows& row
   const auto group = source.at(g, 0);
   const F32 scale = group.scale(static_cast<int>(step % T::kParts));
   const float* a_scale = rows.scale + g * kAmxMostRows;
-  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
-    sums[r][0] = fma(mul(to_f32(load_i32(dots.v[r])), scale), set1(a_scale[r]), sums[r][0]);
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) sums[r][0] =
+      fma(mul(to_f32(load_i32(dots.v[r])), scale), set1(a_scale[r]), sums[r][0]);
   if constexpr (T::kHasMin) {
     const F32 minimum = group.minimum();
     const float* a_sum = rows.sum + g * kAmxMostRows;
-    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) sums[r][0] = fma(minimum, set1(a_sum[r]), sums[r][0]);
+    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) sums[r][0] =
+        fma(minimum, set1(a_sum[r]), sums[r][0]);
   }
 }
 
-// One tile of rows, strip after strip; the tile unit runs on into the next strip while the last one ends.
+// One tile of rows, strip after strip; the tile unit runs on into the next strip while the last one
+// ends.
 template <class T, int kRows>
 void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, int strips,
               const TileOutput& out) {
@@ -91,7 +94,8 @@ void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t grou
   constexpr int kRing = kAmxAhead + 1;
   AmxSums dots[kRing];
   const int64_t steps = groups * T::kParts, all_steps = steps * strips;
-  int64_t ahead = 0, ahead_step = 0;  // steps multiplied so far; the next one's number inside its strip
+  int64_t ahead = 0,
+          ahead_step = 0;  // steps multiplied so far; the next one's number inside its strip
   const uint8_t* ahead_codes = source.codes;
   const auto multiply = [&]() __attribute__((always_inline)) {
     const int64_t group = ahead_step / T::kParts, part = ahead_step % T::kParts;
@@ -124,30 +128,40 @@ void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t grou
 }
 
 template <class T>
-void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups, int strips,
-              const TileOutput& out) {
+void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups,
+              int strips, const TileOutput& out) {
   switch (count) {
-    case 8: return amx_tile<T, 8>(source, rows, groups, strips, out);
-    case 9: return amx_tile<T, 9>(source, rows, groups, strips, out);
-    case 10: return amx_tile<T, 10>(source, rows, groups, strips, out);
-    case 11: return amx_tile<T, 11>(source, rows, groups, strips, out);
-    case 12: return amx_tile<T, 12>(source, rows, groups, strips, out);
-    case 13: return amx_tile<T, 13>(source, rows, groups, strips, out);
-    case 14: return amx_tile<T, 14>(source, rows, groups, strips, out);
-    case 15: return amx_tile<T, 15>(source, rows, groups, strips, out);
-    default: return amx_tile<T, 16>(source, rows, groups, strips, out);
+    case 8:
+      return amx_tile<T, 8>(source, rows, groups, strips, out);
+    case 9:
+      return amx_tile<T, 9>(source, rows, groups, strips, out);
+    case 10:
+      return amx_tile<T, 10>(source, rows, groups, strips, out);
+    case 11:
+      return amx_tile<T, 11>(source, rows, groups, strips, out);
+    case 12:
+      return amx_tile<T, 12>(source, rows, groups, strips, out);
+    case 13:
+      return amx_tile<T, 13>(source, rows, groups, strips, out);
+    case 14:
+      return amx_tile<T, 14>(source, rows, groups, strips, out);
+    case 15:
+      return amx_tile<T, 15>(source, rows, groups, strips, out);
+    default:
+      return amx_tile<T, 16>(source, rows, groups, strips, out);
   }
 }
 
 template <PackedKind kind, class T>
-QUIRE_INLINE void amx_unpack(const PackedSource<kind>& source, int64_t groups, int strips, IntScratch<T>* scratch) {
+QUIRE_INLINE void amx_unpack(const PackedSource<kind>& source, int64_t groups, int strips,
+                             IntScratch<T>* scratch) {
   const __m512i zero_code = _mm512_set1_epi8(static_cast<char>(Traits<kind>::kCodeZero));
   for (int64_t g = 0; g < groups; ++g) {
     for (int s = 0; s < strips; ++s) {
       const PackedGroup<kind> group = source.at(g, s);
       const int64_t i = g * kScratchStrips + s;
-      QUIRE_UNROLL for (int j = 0; j < 8; ++j)
-        store_u8(scratch->codes + i * 512 + 64 * j, U8{_mm512_sub_epi8(group.quad(j).v, zero_code)});
+      QUIRE_UNROLL for (int j = 0; j < 8; ++j) store_u8(
+          scratch->codes + i * 512 + 64 * j, U8{_mm512_sub_epi8(group.quad(j).v, zero_code)});
       for (int part = 0; part < T::kParts; ++part)
         store(scratch->scales + (i * T::kParts + part) * 16, group.scale(part));
       if constexpr (T::kHasMin) store(scratch->minimums + i * 16, group.minimum());
@@ -195,19 +209,21 @@ struct AmxBlock {
     using K = Traits<kind>;
     const int64_t unit_stride = panel.strips * K::kUnitBytes;
     const int strips = static_cast<int>(smaller(kScratchStrips, panel.strips - strip));
-    amx_unpack<kind, T>({panel.base + g / K::kGroups * unit_stride + strip * K::kUnitBytes, unit_stride}, count,
-                        strips, scratch);
+    amx_unpack<kind, T>(
+        {panel.base + g / K::kGroups * unit_stride + strip * K::kUnitBytes, unit_stride}, count,
+        strips, scratch);
     int64_t slot = g;
     for (int64_t r = 0, tile; r < rows; r += tile, slot += groups) {
       tile = even_rows(rows - r, kAmxMostRows);
       if (tile != configured) configure_tiles(static_cast<int>(tile), 32 / T::kParts);
       configured = tile;
-      const AmxRows at{activations->a + slot * kAmxGroupBytes, activations->scale + slot * kAmxMostRows,
+      const AmxRows at{activations->a + slot * kAmxGroupBytes,
+                       activations->scale + slot * kAmxMostRows,
                        activations->sum + slot * kAmxMostRows};
       const int64_t column = 16 * strip;
       amx_rows<T>(tile, {scratch->codes, scratch->scales, scratch->minimums}, at, count, strips,
-                  output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
-                            g + count == groups));
+                  output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column,
+                            g == 0, g + count == groups));
     }
   }
 };
@@ -216,9 +232,11 @@ template <PackedKind kind>
 void amx_matmul(const MatmulArgs& args) {
   using K = Traits<kind>;
   using T = UnpackedTraits<false, K::kParts, K::kHasMin, 0>;
-  const int64_t units = (args.shape.k + 32 * K::kGroups - 1) / (32 * K::kGroups), groups = units * K::kGroups;
+  const int64_t units = (args.shape.k + 32 * K::kGroups - 1) / (32 * K::kGroups),
+                groups = units * K::kGroups;
   if (args.m < kAmxLeastRows || groups > kAmxSlots) return int_matmul<kind>(args);
-  constexpr int64_t kMostChunk = K::kGroups == 8 ? 16 : 18;  // groups whose codes and sums stay in L1
+  constexpr int64_t kMostChunk =
+      K::kGroups == 8 ? 16 : 18;  // groups whose codes and sums stay in L1
   alignas(64) float carry[kRowBlock * kCarryStride];
   AmxActivations activations;
   IntScratch<T> scratch;
@@ -230,7 +248,8 @@ void amx_matmul(const MatmulArgs& args) {
     for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
       const Panel panel = panel_at<K::kUnitBytes>(args, p, units);
       for (int64_t g = 0, count; g < groups; g += count) {
-        count = K::kGroups == 8 ? smaller(groups - g, kMostChunk) : even_rows(groups - g, kMostChunk);
+        count =
+            K::kGroups == 8 ? smaller(groups - g, kMostChunk) : even_rows(groups - g, kMostChunk);
         for (int64_t s = 0; s < panel.strips; s += kScratchStrips) block.chunk(panel, s, g, count);
       }
     }

@@ -1,4 +1,5 @@
-// Matrix products with AMX tiles: integer kinds for eight rows and more, bf16 for every number of rows.
+// Matrix products with AMX tiles: integer kinds for eight rows and more, bf16 for every number of
+// rows.
 #define QUIRE_ISA amx
 #include "kernels/cpu/amx/bf16_amx.h"
 #include "kernels/cpu/amx/int_amx.h"
@@ -23,7 +24,8 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kQ4K>(table);
   fill<PackedKind::kQ5K>(table);
   fill<PackedKind::kQ6K>(table);
-  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] = amx::amx_bf16_matmul;
+  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
+      amx::amx_bf16_matmul;
 }
 
 }  // namespace quire

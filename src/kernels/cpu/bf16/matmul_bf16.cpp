@@ -5,8 +5,6 @@
 
 namespace quire {
 
-void fill_matmul_bf16(MatmulKernels* table) {
-  bf16::fill_bf16(table);
-}
+void fill_matmul_bf16(MatmulKernels* table) { bf16::fill_bf16(table); }
 
 }  // namespace quire

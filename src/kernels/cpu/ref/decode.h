@@ -41,7 +41,8 @@ inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int 
     out.scale[0] = f16_to_f32(read_half(group + 512 + 2 * lane));
     return out;
   }
-  const bool five = kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
+  const bool five =
+      kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
   int zero = 0;
   if (kind == PackedKind::kQ4Sym) zero = 8;
   if (kind == PackedKind::kQ5Sym) zero = 16;
@@ -58,10 +59,12 @@ inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int 
   if (kind == PackedKind::kQ6K) {
     const float d = f16_to_f32(read_half(unit + 2 * lane));
     for (int part = 0; part < 2; ++part)
-      out.scale[part] = d * static_cast<float>(static_cast<std::int8_t>(group[384 + part * 16 + lane]));
+      out.scale[part] =
+          d * static_cast<float>(static_cast<std::int8_t>(group[384 + part * 16 + lane]));
   } else if (two_level) {
     out.scale[0] = f16_to_f32(read_half(unit + 2 * lane)) * static_cast<float>(scales[lane]);
-    out.min = -(f16_to_f32(read_half(unit + 32 + 2 * lane)) * static_cast<float>(scales[16 + lane]));
+    out.min =
+        -(f16_to_f32(read_half(unit + 32 + 2 * lane)) * static_cast<float>(scales[16 + lane]));
   } else {
     out.scale[0] = f16_to_f32(read_half(scales + 2 * lane));
     if (has_min(kind)) out.min = f16_to_f32(read_half(scales + 32 + 2 * lane));

@@ -1,4 +1,5 @@
-// The tiles over the plain-array vector: every tile's order of additions, testable on every machine.
+// The tiles over the plain-array vector: every tile's order of additions, testable on every
+// machine.
 #define QUIRE_ISA emulated
 #define QUIRE_VEC_SCALAR
 #include "kernels/cpu/isa_tables.h"

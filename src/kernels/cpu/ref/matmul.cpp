@@ -1,4 +1,5 @@
-// The reference matrix products: scalar, in the order that matmul_kernels.h fixes. The oracle of all others.
+// The reference matrix products: scalar, in the order that matmul_kernels.h fixes. The oracle of
+// all others.
 #include <cmath>
 
 #include "kernels/cpu/isa_tables.h"
@@ -11,8 +12,8 @@ constexpr std::int64_t kRows = 16;  // rows that share the decoding of a group
 
 // Where the units of output n lie.
 struct Channel {
-  const std::uint8_t* unit;   // unit 0 of its strip
-  std::int64_t unit_stride;   // bytes between units
+  const std::uint8_t* unit;  // unit 0 of its strip
+  std::int64_t unit_stride;  // bytes between units
   int lane;
 };
 Channel find_channel(const MatmulArgs& args, std::int64_t n) {
@@ -20,13 +21,14 @@ Channel find_channel(const MatmulArgs& args, std::int64_t n) {
   const std::int64_t left = args.shape.strips() - first;
   const std::int64_t strips = left < kPanelStrips ? left : kPanelStrips;
   const std::int64_t unit_bytes = packed_kind_info(args.shape.kind).unit_bytes;
-  const auto* base = reinterpret_cast<const std::uint8_t*>(args.weights) + args.shape.panel_offset(panel);
+  const auto* base =
+      reinterpret_cast<const std::uint8_t*>(args.weights) + args.shape.panel_offset(panel);
   return {base + (strip - first) * unit_bytes, strips * unit_bytes, static_cast<int>(n % kStrip)};
 }
 
 // acc += row . group with int8 activations; g: the group's number inside the row.
-float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row, std::int64_t g,
-                     float acc) {
+float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row,
+                     std::int64_t g, float acc) {
   const std::int8_t* a = static_cast<const std::int8_t*>(args.a) + row * args.a_stride + g * 32;
   const float scale = args.a_scale[row * args.scale_stride + g];
   const int part_k = 32 / group.parts;
@@ -35,14 +37,16 @@ float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64
     for (int k = part * part_k; k < (part + 1) * part_k; ++k) i += group.code[k] * a[k];
     acc = std::fma(static_cast<float>(i) * group.scale[part], scale, acc);
   }
-  if (ref::has_min(args.shape.kind)) acc = std::fma(group.min, args.a_sum[row * args.scale_stride + g], acc);
+  if (ref::has_min(args.shape.kind))
+    acc = std::fma(group.min, args.a_sum[row * args.scale_stride + g], acc);
   return acc;
 }
 
-float add_f32_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row, std::int64_t g,
-                    float acc) {
+float add_f32_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row,
+                    std::int64_t g, float acc) {
   const float* a = static_cast<const float*>(args.a) + row * args.a_stride + g * 32;
-  for (int k = 0; k < 32; ++k) acc = std::fma(a[k], ref::group_value(args.shape.kind, group, k), acc);
+  for (int k = 0; k < 32; ++k)
+    acc = std::fma(a[k], ref::group_value(args.shape.kind, group, k), acc);
   return acc;
 }
 
@@ -65,8 +69,9 @@ void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, 
         const float w = ref::float_value(kind, unit, k, channel.lane);
         for (std::int64_t r = 0; r < rows; ++r) {
           const std::int64_t at = (row + r) * args.a_stride + u * unit_k + k;
-          const float a = form == ActForm::kBF16 ? bf16_to_f32(static_cast<const std::uint16_t*>(args.a)[at])
-                                                 : static_cast<const float*>(args.a)[at];
+          const float a = form == ActForm::kBF16
+                              ? bf16_to_f32(static_cast<const std::uint16_t*>(args.a)[at])
+                              : static_cast<const float*>(args.a)[at];
           acc[r] = std::fma(a, w, acc[r]);
         }
       }
@@ -92,8 +97,8 @@ void multiply(const MatmulArgs& args) {
       multiply_channel<form>(args, n, row, args.m - row < kRows ? args.m - row : kRows);
 }
 
-void quantize_row(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q, float* scale,
-                  float* sum, std::int32_t* isum) {
+void quantize_row(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q,
+                  float* scale, float* sum, std::int32_t* isum) {
   for (std::int64_t g = 0; g < padded_k / kActGroup; ++g) {
     const auto value = [&](int i) {
       const std::int64_t at = g * kActGroup + i;

@@ -14,8 +14,8 @@ QUIRE_INLINE int32_t store_codes(I32 codes, int8_t* q) {
   return hsum(codes);
 }
 
-inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q, float* scale, float* sum,
-                         int32_t* isum) {
+inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q, float* scale,
+                         float* sum, int32_t* isum) {
   const I32 magnitude = set1_i32(0x7fffffff);
   const F32 low = set1(-127.0f), high = set1(127.0f);
   for (int64_t g = 0; g < padded_k / kActGroup; ++g) {
@@ -23,7 +23,8 @@ inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q,
     QUIRE_UNROLL for (int h = 0; h < 2; ++h) {
       const int64_t left = k - (g * kActGroup + 16 * h);
       v[h] = left >= 16 ? load(x + g * kActGroup + 16 * h)
-                        : left > 0 ? load_n(x + g * kActGroup + 16 * h, static_cast<int>(left)) : zero();
+             : left > 0 ? load_n(x + g * kActGroup + 16 * h, static_cast<int>(left))
+                        : zero();
     }
     // max gives its second operand when either is NaN: a NaN input is not the group's maximum.
     const F32 tops = max(as_f32(bit_and(as_i32(v[1]), magnitude)),
@@ -46,7 +47,9 @@ inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q,
 inline void round_row_bf16(const float* x, int64_t k, int64_t padded_k, uint16_t* out) {
   for (int64_t i = 0; i < padded_k; i += 16) {
     const int64_t have = k - i, want = padded_k - i;
-    const F32 v = have >= 16 ? load(x + i) : have > 0 ? load_n(x + i, static_cast<int>(have)) : zero();
+    const F32 v = have >= 16 ? load(x + i)
+                  : have > 0 ? load_n(x + i, static_cast<int>(have))
+                             : zero();
     store_bf16_n(out + i, v, want < 16 ? static_cast<int>(want) : 16);
   }
 }

@@ -39,7 +39,8 @@ inline void fill_floats(MatmulKernels* table) {
   fill_float<PackedKind::kQ6K>(table);
 }
 inline void fill_bf16(MatmulKernels* table) {
-  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] = bf16_matmul;
+  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
+      bf16_matmul;
 }
 inline void fill_activations(MatmulKernels* table) {
   table->quantize_row = quantize_row;

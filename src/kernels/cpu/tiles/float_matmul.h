@@ -1,8 +1,9 @@
 // Matrix products with f32 or bf16 activations: the loops around float_tile.
 //
-// bf16 and f32 weights, and f16 or bf16 weights for few rows, are read as they are packed. Everything else is
-// widened to f32 (integer kinds: dequantized exactly) into a scratch of two strips x a chunk of K, which
-// serves a block of rows. Sums between chunks wait in a carry buffer, which changes no bit.
+// bf16 and f32 weights, and f16 or bf16 weights for few rows, are read as they are packed.
+// Everything else is widened to f32 (integer kinds: dequantized exactly) into a scratch of two
+// strips x a chunk of K, which serves a block of rows. Sums between chunks wait in a carry buffer,
+// which changes no bit.
 #pragma once
 
 #include "kernels/cpu/tiles/float_tile.h"
@@ -23,7 +24,8 @@ inline constexpr int kBf16TileRows = kVectorRegisters >= 32 ? 6 : 4;
 
 // A tile function and the tile's width, chosen at run time by rows and strips.
 template <class A>
-using FloatTileFn = void (*)(const FloatSource&, const A* a, int64_t a_stride, int64_t units, const TileOutput&);
+using FloatTileFn = void (*)(const FloatSource&, const A* a, int64_t a_stride, int64_t units,
+                             const TileOutput&);
 
 template <PackedKind kind, int kRows, int kStrips>
 void float_tile_call(const FloatSource& source, const float* a, int64_t a_stride, int64_t units,
@@ -36,11 +38,12 @@ void bf16_tile_call(const FloatSource& source, const uint16_t* a, int64_t a_stri
   bf16_tile<kRows, kStrips>(source, a, a_stride, units, out);
 }
 
-// Runs one block of rows over `strips` strips of `strip_bytes` each: wide tiles, then single strips.
+// Runs one block of rows over `strips` strips of `strip_bytes` each: wide tiles, then single
+// strips.
 template <class A>
-QUIRE_INLINE void run_strips(FloatTileFn<A> wide, int64_t width, FloatTileFn<A> narrow, FloatSource source,
-                             int64_t strip_bytes, int64_t strips, const A* a, int64_t a_stride, int64_t units,
-                             TileOutput out) {
+QUIRE_INLINE void run_strips(FloatTileFn<A> wide, int64_t width, FloatTileFn<A> narrow,
+                             FloatSource source, int64_t strip_bytes, int64_t strips, const A* a,
+                             int64_t a_stride, int64_t units, TileOutput out) {
   while (strips > 0) {
     const int64_t by = strips >= width ? width : 1;
     (by == width ? wide : narrow)(source, a, a_stride, units, out);
@@ -55,40 +58,60 @@ QUIRE_INLINE void run_strips(FloatTileFn<A> wide, int64_t width, FloatTileFn<A> 
 template <PackedKind kind, int kMostRows, int kMost>
 void float_panel(const MatmulArgs& args, const Panel& panel, int64_t units) {
   static constexpr FloatTileFn<float> kWide[6] = {
-      float_tile_call<kind, 1, kMost>, float_tile_call<kind, 2, kMost>, float_tile_call<kind, 3, kMost>,
-      float_tile_call<kind, 4, kMost>, float_tile_call<kind, kMostRows < 5 ? 1 : 5, kMost>,
-      float_tile_call<kind, kMostRows < 6 ? 1 : 6, kMost>};
+      float_tile_call<kind, 1, kMost>,
+      float_tile_call<kind, 2, kMost>,
+      float_tile_call<kind, 3, kMost>,
+      float_tile_call<kind, 4, kMost>,
+      float_tile_call < kind,
+      kMostRows < 5 ? 1 : 5,
+      kMost >
+      , float_tile_call < kind, kMostRows < 6 ? 1 : 6, kMost > };
   static constexpr FloatTileFn<float> kNarrow[6] = {
-      float_tile_call<kind, 1, 1>, float_tile_call<kind, 2, 1>, float_tile_call<kind, 3, 1>,
-      float_tile_call<kind, 4, 1>, float_tile_call<kind, kMostRows < 5 ? 1 : 5, 1>,
-      float_tile_call<kind, kMostRows < 6 ? 1 : 6, 1>};
+      float_tile_call<kind, 1, 1>,
+      float_tile_call<kind, 2, 1>,
+      float_tile_call<kind, 3, 1>,
+      float_tile_call<kind, 4, 1>,
+      float_tile_call < kind,
+      kMostRows < 5 ? 1 : 5,
+      1 >
+      , float_tile_call < kind, kMostRows < 6 ? 1 : 6, 1 > };
   constexpr int64_t kBytes = kFloatUnitBytes<kind>;
   alignas(64) float carry[kCarryStride];  // never used: all of K is one chunk
   for (int64_t row = 0, rows; row < args.m; row += rows) {
     rows = even_rows(args.m - row, kMostRows);
-    run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1], {panel.base, panel.strips * kBytes}, kBytes,
-               panel.strips, static_cast<const float*>(args.a) + row * args.a_stride, args.a_stride, units,
-               output_at(args, row, panel.column, carry, true, true));
+    run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1], {panel.base, panel.strips * kBytes},
+               kBytes, panel.strips, static_cast<const float*>(args.a) + row * args.a_stride,
+               args.a_stride, units, output_at(args, row, panel.column, carry, true, true));
   }
 }
 
 inline void bf16_matmul(const MatmulArgs& args) {
   constexpr int kMost = kBf16TileStrips;
-  static constexpr FloatTileFn<uint16_t> kWide[6] = {
-      bf16_tile_call<1, kMost>, bf16_tile_call<2, kMost>, bf16_tile_call<3, kMost>, bf16_tile_call<4, kMost>,
-      bf16_tile_call<kBf16TileRows < 5 ? 1 : 5, kMost>, bf16_tile_call<kBf16TileRows < 6 ? 1 : 6, kMost>};
-  static constexpr FloatTileFn<uint16_t> kNarrow[6] = {
-      bf16_tile_call<1, 1>, bf16_tile_call<2, 1>, bf16_tile_call<3, 1>, bf16_tile_call<4, 1>,
-      bf16_tile_call<kBf16TileRows < 5 ? 1 : 5, 1>, bf16_tile_call<kBf16TileRows < 6 ? 1 : 6, 1>};
+  static constexpr FloatTileFn<uint16_t> kWide[6] = {bf16_tile_call<1, kMost>,
+                                                     bf16_tile_call<2, kMost>,
+                                                     bf16_tile_call<3, kMost>,
+                                                     bf16_tile_call<4, kMost>,
+                                                     bf16_tile_call < kBf16TileRows < 5 ? 1 : 5,
+                                                     kMost >,
+                                                     bf16_tile_call < kBf16TileRows < 6 ? 1 : 6,
+                                                     kMost > };
+  static constexpr FloatTileFn<uint16_t> kNarrow[6] = {bf16_tile_call<1, 1>,
+                                                       bf16_tile_call<2, 1>,
+                                                       bf16_tile_call<3, 1>,
+                                                       bf16_tile_call<4, 1>,
+                                                       bf16_tile_call < kBf16TileRows < 5 ? 1 : 5,
+                                                       1 >,
+                                                       bf16_tile_call < kBf16TileRows < 6 ? 1 : 6,
+                                                       1 > };
   const int64_t units = (args.shape.k + 1) / 2;
   alignas(64) float carry[kCarryStride];  // never used: all of K is one chunk
   for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
     const Panel panel = panel_at<64>(args, p, units);
     for (int64_t row = 0, rows; row < args.m; row += rows) {
       rows = even_rows(args.m - row, kBf16TileRows);
-      run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1], {panel.base, panel.strips * 64}, 64, panel.strips,
-                 static_cast<const uint16_t*>(args.a) + row * args.a_stride, args.a_stride, units,
-                 output_at(args, row, panel.column, carry, true, true));
+      run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1], {panel.base, panel.strips * 64}, 64,
+                 panel.strips, static_cast<const uint16_t*>(args.a) + row * args.a_stride,
+                 args.a_stride, units, output_at(args, row, panel.column, carry, true, true));
     }
   }
 }
@@ -97,10 +120,12 @@ inline void bf16_matmul(const MatmulArgs& args) {
 
 // k [k0, k0 + count) of up to two strips as f32: [k / 2][strip][2][16].
 template <PackedKind kind>
-QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k0, int64_t count, float* out) {
+QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k0, int64_t count,
+                        float* out) {
   if constexpr (!is_float_kind<kind>) {
     using T = Traits<kind>;
-    const PackedSource<kind> source{panel.base + strip * T::kUnitBytes, panel.strips * T::kUnitBytes};
+    const PackedSource<kind> source{panel.base + strip * T::kUnitBytes,
+                                    panel.strips * T::kUnitBytes};
     for (int64_t g = 0; g < count / 32; ++g) {
       for (int s = 0; s < strips; ++s) {
         const PackedGroup<kind> group = source.at(k0 / 32 + g, s);
@@ -131,19 +156,20 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
 }
 
 // A block of rows over the scratch.
-inline void scratch_rows(const float* scratch, int64_t strips, int64_t rows, const float* a, int64_t a_stride,
-                         int64_t units, const TileOutput& out) {
+inline void scratch_rows(const float* scratch, int64_t strips, int64_t rows, const float* a,
+                         int64_t a_stride, int64_t units, const TileOutput& out) {
   constexpr PackedKind kF32 = PackedKind::kF32;
   constexpr int kMost = kFloatTileStrips;
   static constexpr FloatTileFn<float> kWide[kFloatTileRows] = {
-      float_tile_call<kF32, 1, kMost>, float_tile_call<kF32, 2, kMost>, float_tile_call<kF32, 3, kMost>,
-      float_tile_call<kF32, 4, kMost>, float_tile_call<kF32, 5, kMost>, float_tile_call<kF32, 6, kMost>};
+      float_tile_call<kF32, 1, kMost>, float_tile_call<kF32, 2, kMost>,
+      float_tile_call<kF32, 3, kMost>, float_tile_call<kF32, 4, kMost>,
+      float_tile_call<kF32, 5, kMost>, float_tile_call<kF32, 6, kMost>};
   static constexpr FloatTileFn<float> kNarrow[kFloatTileRows] = {
       float_tile_call<kF32, 1, 1>, float_tile_call<kF32, 2, 1>, float_tile_call<kF32, 3, 1>,
       float_tile_call<kF32, 4, 1>, float_tile_call<kF32, 5, 1>, float_tile_call<kF32, 6, 1>};
   run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1],
-             {reinterpret_cast<const uint8_t*>(scratch), kScratchStrips * 128}, 128, strips, a, a_stride, units,
-             out);
+             {reinterpret_cast<const uint8_t*>(scratch), kScratchStrips * 128}, 128, strips, a,
+             a_stride, units, out);
 }
 
 template <PackedKind kind, int kUnitBytes, int kUnitK>
@@ -162,11 +188,12 @@ QUIRE_INLINE void float_widened(const MatmulArgs& args) {
           widen<kind>(panel, s, static_cast<int>(strips), k, count, scratch);
           for (int64_t r = 0, tile; r < block; r += tile) {
             tile = even_rows(block - r, kFloatTileRows);
-            scratch_rows(scratch, strips, tile,
-                         static_cast<const float*>(args.a) + (row + r) * args.a_stride + k, args.a_stride,
-                         count / 2,
-                         output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
-                                   k == 0, k + count == padded_k));
+            scratch_rows(
+                scratch, strips, tile,
+                static_cast<const float*>(args.a) + (row + r) * args.a_stride + k, args.a_stride,
+                count / 2,
+                output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
+                          k == 0, k + count == padded_k));
           }
         }
       }

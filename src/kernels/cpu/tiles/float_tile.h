@@ -1,5 +1,5 @@
-// The inner product of float weights: a tile of kRows rows x kStrips strips over a chunk of K, k ascending,
-// one fused multiply-add (or one bf16 pair product) per step and output.
+// The inner product of float weights: a tile of kRows rows x kStrips strips over a chunk of K, k
+// ascending, one fused multiply-add (or one bf16 pair product) per step and output.
 #pragma once
 
 #include "kernels/cpu/packed.h"
@@ -33,38 +33,41 @@ QUIRE_INLINE void load_pair(const uint8_t* unit, F32* even, F32* odd) {
   }
 }
 
-// a: [kRows] rows of f32 at the chunk's first k. Registers, for zmm: 6 x 2 = 12 sums, 4 weights, 1 broadcast.
+// a: [kRows] rows of f32 at the chunk's first k. Registers, for zmm: 6 x 2 = 12 sums, 4 weights, 1
+// broadcast.
 template <PackedKind kind, int kRows, int kStrips>
-QUIRE_INLINE void float_tile(const FloatSource& source, const float* a, int64_t a_stride, int64_t units,
-                             const TileOutput& out) {
+QUIRE_INLINE void float_tile(const FloatSource& source, const float* a, int64_t a_stride,
+                             int64_t units, const TileOutput& out) {
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
   for (int64_t u = 0; u < units; ++u) {
     F32 even[kStrips], odd[kStrips];
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s)
-      load_pair<kind>(source.base + u * source.unit_stride + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) load_pair<kind>(
+        source.base + u * source.unit_stride + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
     QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
       const F32 x = set1(a[r * a_stride + 2 * u]), y = set1(a[r * a_stride + 2 * u + 1]);
-      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] = fma(y, odd[s], fma(x, even[s], sums[r][s]));
+      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =
+          fma(y, odd[s], fma(x, even[s], sums[r][s]));
     }
   }
   finish_sums(out, sums);
 }
 
-// a: rows of bf16. Registers, for zmm with vdpbf16ps: 6 x 4 = 24 sums, 4 weights, 1-2 broadcasts; each pair of
-// k loads 4 weight vectors and 6 broadcasts for 24 products.
+// a: rows of bf16. Registers, for zmm with vdpbf16ps: 6 x 4 = 24 sums, 4 weights, 1-2 broadcasts;
+// each pair of k loads 4 weight vectors and 6 broadcasts for 24 products.
 template <int kRows, int kStrips>
-QUIRE_INLINE void bf16_tile(const FloatSource& source, const uint16_t* a, int64_t a_stride, int64_t units,
-                            const TileOutput& out) {
+QUIRE_INLINE void bf16_tile(const FloatSource& source, const uint16_t* a, int64_t a_stride,
+                            int64_t units, const TileOutput& out) {
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
   for (int64_t u = 0; u < units; ++u) {
     I32 weights[kStrips];
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s)
-      weights[s] = load_i32(reinterpret_cast<const int32_t*>(source.base + u * source.unit_stride + 64 * s));
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) weights[s] =
+        load_i32(reinterpret_cast<const int32_t*>(source.base + u * source.unit_stride + 64 * s));
     QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
       const I32 pair = as_lanes(quad(a + r * a_stride + 2 * u));
-      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] = dot_bf16(sums[r][s], weights[s], pair);
+      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =
+          dot_bf16(sums[r][s], weights[s], pair);
     }
   }
   finish_sums(out, sums);

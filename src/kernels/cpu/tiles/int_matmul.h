@@ -1,8 +1,9 @@
 // Matrix products of integer kinds with int8 activations: the loops around int_tile.
 //
-// Few rows: tiles read the packed weights themselves, four strips wide, one stream per panel. More rows: a
-// chunk of K of two strips is unpacked once into a scratch that stays in L1 and serves a block of rows.
-// Between chunks of K the sums wait in a carry buffer: an exact copy, so chunks never change a bit.
+// Few rows: tiles read the packed weights themselves, four strips wide, one stream per panel. More
+// rows: a chunk of K of two strips is unpacked once into a scratch that stays in L1 and serves a
+// block of rows. Between chunks of K the sums wait in a carry buffer: an exact copy, so chunks
+// never change a bit.
 #pragma once
 
 #include "kernels/cpu/matmul_kernels.h"
@@ -10,9 +11,9 @@
 
 namespace quire::QUIRE_ISA {
 
-inline constexpr int64_t kRowBlock = 96;       // rows that share an unpacked chunk
-inline constexpr int64_t kChunkGroups = 24;    // 768 k: 24 KB of codes for two strips
-inline constexpr int64_t kDirectRows = 2;      // up to here tiles read packed weights
+inline constexpr int64_t kRowBlock = 96;     // rows that share an unpacked chunk
+inline constexpr int64_t kChunkGroups = 24;  // 768 k: 24 KB of codes for two strips
+inline constexpr int64_t kDirectRows = 2;    // up to here tiles read packed weights
 inline constexpr int64_t kDirectGroups = 128;
 // Tile of the unpacked path; see int_tile for the zmm registers. ymm: 3 x 1 takes 6 + 6 of 16.
 inline constexpr int kIntTileRows = kVectorRegisters >= 32 ? 6 : 3;
@@ -38,15 +39,20 @@ QUIRE_INLINE Panel panel_at(const MatmulArgs& args, int64_t panel, int64_t units
 }
 QUIRE_INLINE TileOutput output_at(const MatmulArgs& args, int64_t row, int64_t column, float* carry,
                                   bool first, bool last) {
-  return {args.c + row * args.ldc + column, args.ldc,       args.bias ? args.bias + column : nullptr,
-          args.shape.n - column,            carry,          args.accumulate,
-          first,                            last};
+  return {args.c + row * args.ldc + column,
+          args.ldc,
+          args.bias ? args.bias + column : nullptr,
+          args.shape.n - column,
+          carry,
+          args.accumulate,
+          first,
+          last};
 }
 
 // start[r][g * parts + part] = kMagicBits - zero * (sum of a over the part)
 template <class T>
-QUIRE_INLINE void fill_start(const MatmulArgs& args, int64_t row, int64_t rows, int64_t group, int64_t groups,
-                             int32_t* start, int64_t start_stride) {
+QUIRE_INLINE void fill_start(const MatmulArgs& args, int64_t row, int64_t rows, int64_t group,
+                             int64_t groups, int32_t* start, int64_t start_stride) {
   if constexpr (T::kDotZero != 0) {
     for (int64_t r = 0; r < rows; ++r) {
       const int32_t* isum = args.a_isum + (row + r) * 2 * args.scale_stride + 2 * group;
@@ -63,11 +69,16 @@ QUIRE_INLINE void fill_start(const MatmulArgs& args, int64_t row, int64_t rows, 
   }
 }
 
-QUIRE_INLINE IntRows rows_at(const MatmulArgs& args, int64_t row, int64_t group, const int32_t* start,
-                             int64_t start_stride) {
+QUIRE_INLINE IntRows rows_at(const MatmulArgs& args, int64_t row, int64_t group,
+                             const int32_t* start, int64_t start_stride) {
   const int64_t at = row * args.scale_stride + group;
   return {static_cast<const int8_t*>(args.a) + row * args.a_stride + 32 * group,
-          args.a_stride, args.a_scale + at, args.a_sum + at, args.scale_stride, start, start_stride};
+          args.a_stride,
+          args.a_scale + at,
+          args.a_sum + at,
+          args.scale_stride,
+          start,
+          start_stride};
 }
 
 // ---- few rows
@@ -93,12 +104,14 @@ void int_direct(const MatmulArgs& args) {
       for (; s + kWideTile <= panel.strips; s += kWideTile) {
         const PackedSource<kind> source{base + s * T::kUnitBytes, unit_stride};
         int_tile<PackedSource<kind>, kRows, kWideTile, 1>(
-            source, rows, count, output_at(args, 0, panel.column + 16 * s, carry + 16 * s, first, last));
+            source, rows, count,
+            output_at(args, 0, panel.column + 16 * s, carry + 16 * s, first, last));
       }
       for (; s < panel.strips; ++s) {
         const PackedSource<kind> source{base + s * T::kUnitBytes, unit_stride};
         int_tile<PackedSource<kind>, kRows, 1, 1>(
-            source, rows, count, output_at(args, 0, panel.column + 16 * s, carry + 16 * s, first, last));
+            source, rows, count,
+            output_at(args, 0, panel.column + 16 * s, carry + 16 * s, first, last));
       }
     }
   }
@@ -114,12 +127,14 @@ struct IntScratch {
 };
 
 template <PackedKind kind, class T>
-QUIRE_INLINE void unpack(const PackedSource<kind>& source, int64_t groups, int strips, IntScratch<T>* scratch) {
+QUIRE_INLINE void unpack(const PackedSource<kind>& source, int64_t groups, int strips,
+                         IntScratch<T>* scratch) {
   for (int64_t g = 0; g < groups; ++g) {
     for (int s = 0; s < strips; ++s) {
       const PackedGroup<kind> group = source.at(g, s);
       const int64_t i = g * kScratchStrips + s;
-      QUIRE_UNROLL for (int j = 0; j < 8; ++j) store_u8(scratch->codes + i * 512 + 64 * j, group.quad(j));
+      QUIRE_UNROLL for (int j = 0; j < 8; ++j)
+          store_u8(scratch->codes + i * 512 + 64 * j, group.quad(j));
       for (int part = 0; part < T::kParts; ++part)
         store(scratch->scales + (i * T::kParts + part) * 16, group.scale(part));
       if constexpr (T::kHasMin) store(scratch->minimums + i * 16, group.minimum());
@@ -128,8 +143,8 @@ QUIRE_INLINE void unpack(const PackedSource<kind>& source, int64_t groups, int s
 }
 
 template <class T, int kRows>
-void int_unpacked_tile(const UnpackedSource<T>& source, const IntRows& rows, int64_t groups, int strips,
-                       const TileOutput& out) {
+void int_unpacked_tile(const UnpackedSource<T>& source, const IntRows& rows, int64_t groups,
+                       int strips, const TileOutput& out) {
   if (strips == 2 && kIntTileStrips == 2) {
     int_tile<UnpackedSource<T>, kRows, kIntTileStrips, kIntTileStrips>(source, rows, groups, out);
     return;
@@ -139,19 +154,26 @@ void int_unpacked_tile(const UnpackedSource<T>& source, const IntRows& rows, int
 }
 
 template <class T>
-void int_unpacked_rows(int count, const UnpackedSource<T>& source, const IntRows& rows, int64_t groups,
-                       int strips, const TileOutput& out) {
+void int_unpacked_rows(int count, const UnpackedSource<T>& source, const IntRows& rows,
+                       int64_t groups, int strips, const TileOutput& out) {
   switch (count) {
-    case 1: return int_unpacked_tile<T, 1>(source, rows, groups, strips, out);
-    case 2: return int_unpacked_tile<T, 2>(source, rows, groups, strips, out);
-    case 3: return int_unpacked_tile<T, 3>(source, rows, groups, strips, out);
-    default: break;
+    case 1:
+      return int_unpacked_tile<T, 1>(source, rows, groups, strips, out);
+    case 2:
+      return int_unpacked_tile<T, 2>(source, rows, groups, strips, out);
+    case 3:
+      return int_unpacked_tile<T, 3>(source, rows, groups, strips, out);
+    default:
+      break;
   }
   if constexpr (kIntTileRows > 3) {
     switch (count) {
-      case 4: return int_unpacked_tile<T, 4>(source, rows, groups, strips, out);
-      case 5: return int_unpacked_tile<T, 5>(source, rows, groups, strips, out);
-      default: return int_unpacked_tile<T, 6>(source, rows, groups, strips, out);
+      case 4:
+        return int_unpacked_tile<T, 4>(source, rows, groups, strips, out);
+      case 5:
+        return int_unpacked_tile<T, 5>(source, rows, groups, strips, out);
+      default:
+        return int_unpacked_tile<T, 6>(source, rows, groups, strips, out);
     }
   }
 }
@@ -181,15 +203,18 @@ void int_blocked(const MatmulArgs& args) {
         fill_start<T>(args, row, block, g, count, start, kStartStride);
         for (int64_t s = 0; s < panel.strips; s += kScratchStrips) {
           const int strips = static_cast<int>(smaller(kScratchStrips, panel.strips - s));
-          unpack<kind, T>({panel.base + g / K::kGroups * unit_stride + s * K::kUnitBytes, unit_stride}, count,
-                          strips, &scratch);
+          unpack<kind, T>(
+              {panel.base + g / K::kGroups * unit_stride + s * K::kUnitBytes, unit_stride}, count,
+              strips, &scratch);
           for (int64_t r = 0, tile; r < block; r += tile) {
             tile = even_rows(block - r, kIntTileRows);
-            const TileOutput out = output_at(args, row + r, panel.column + 16 * s,
-                                             carry + r * kCarryStride + 16 * s, g == 0, g + count == groups);
-            int_unpacked_rows<T>(static_cast<int>(tile), {scratch.codes, scratch.scales, scratch.minimums},
-                                 rows_at(args, row + r, g, start + r * kStartStride, kStartStride), count,
-                                 strips, out);
+            const TileOutput out =
+                output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
+                          g == 0, g + count == groups);
+            int_unpacked_rows<T>(static_cast<int>(tile),
+                                 {scratch.codes, scratch.scales, scratch.minimums},
+                                 rows_at(args, row + r, g, start + r * kStartStride, kStartStride),
+                                 count, strips, out);
           }
         }
       }
@@ -200,10 +225,14 @@ void int_blocked(const MatmulArgs& args) {
 template <PackedKind kind>
 void int_matmul(const MatmulArgs& args) {
   switch (args.m) {
-    case 0: return;
-    case 1: return int_direct<kind, 1>(args);
-    case kDirectRows: return int_direct<kind, 2>(args);
-    default: return int_blocked<kind>(args);
+    case 0:
+      return;
+    case 1:
+      return int_direct<kind, 1>(args);
+    case kDirectRows:
+      return int_direct<kind, 2>(args);
+    default:
+      return int_blocked<kind>(args);
   }
 }
 

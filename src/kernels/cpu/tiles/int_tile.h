@@ -1,8 +1,9 @@
 // The inner product of integer kinds: a tile of kRows rows x kStrips strips over a chunk of K.
 //
-// float(i) * scale without a conversion: the dot products start from the bits of 1.5 * 2^23, so that the int32
-// sum, read as a float, is 1.5 * 2^23 + i (|i| < 2^22). Then fma(that, scale, -1.5 * 2^23 * scale) is i * scale
-// rounded once: the product is exact in the first term and scale has at most 18 significant bits in the second.
+// float(i) * scale without a conversion: the dot products start from the bits of 1.5 * 2^23, so
+// that the int32 sum, read as a float, is 1.5 * 2^23 + i (|i| < 2^22). Then fma(that, scale, -1.5 *
+// 2^23 * scale) is i * scale rounded once: the product is exact in the first term and scale has at
+// most 18 significant bits in the second.
 #pragma once
 
 #include "kernels/cpu/tiles/output.h"
@@ -14,12 +15,12 @@ inline constexpr int32_t kMagicBits = 0x4B400000;  // 1.5 * 2^23 as f32
 inline constexpr float kMagic = 12582912.0f;
 
 struct IntRows {
-  const int8_t* a;          // at the chunk's first k
+  const int8_t* a;  // at the chunk's first k
   int64_t a_stride;
-  const float* scale;       // at the chunk's first group
+  const float* scale;  // at the chunk's first group
   const float* sum;
   int64_t scale_stride;
-  const int32_t* start;     // [row][group * parts], kMagicBits - zero * sum(a)
+  const int32_t* start;  // [row][group * parts], kMagicBits - zero * sum(a)
   int64_t start_stride;
 };
 
@@ -53,11 +54,17 @@ struct UnpackedSource {
   }
 };
 
-// kSide strips share each broadcast of activations (and hold their int32 sums at once). Registers, for zmm:
-//   kRows = 6, kSide = kStrips = 2: 12 f32 sums + 12 int32 sums + 2 codes + 1 broadcast + 4 scales = 31
-//   kRows = 4, kSide = 1, kStrips = 4: 16 f32 sums + 4 int32 sums + codes, masks, scales
+// kSide strips share each broadcast of activations, and hold their int32 sums at once. Registers:
+//
+//   6 rows, kSide = kStrips = 2: 12 f32 + 12 int32 sums, 2 codes, 1 broadcast, 4 scales = 31
+//
+//   2 rows, kSide = 1, kStrips = 4: 8 f32 + 2 int32 sums; codes, masks, scales
+//
+// Ports 0 and 5, per group and output vector: 8 vpdpbusd + 2 fma (3 with a minimum), so at most
+// 0.80 (0.73) of the peak.
 template <class Source, int kRows, int kStrips, int kSide>
-QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t groups, const TileOutput& out) {
+QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t groups,
+                           const TileOutput& out) {
   using T = typename Source::T;
   constexpr int kQuads = 8 / T::kParts;
   F32 sums[kRows][kStrips];
@@ -67,32 +74,33 @@ QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t gr
     QUIRE_UNROLL for (int first = 0; first < kStrips; first += kSide) {
       QUIRE_UNROLL for (int part = 0; part < T::kParts; ++part) {
         I32 dots[kRows][kSide];
-        QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
-          QUIRE_UNROLL for (int s = 0; s < kSide; ++s)
-            dots[r][s] = set1_i32(
-                T::kDotZero ? rows.start[r * rows.start_stride + g * T::kParts + part] : kMagicBits);
+        QUIRE_UNROLL for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kSide; ++s)
+            dots[r][s] =
+                set1_i32(T::kDotZero ? rows.start[r * rows.start_stride + g * T::kParts + part]
+                                     : kMagicBits);
         QUIRE_UNROLL for (int j = part * kQuads; j < (part + 1) * kQuads; ++j) {
           U8 codes[kSide];
           QUIRE_UNROLL for (int s = 0; s < kSide; ++s) codes[s] = source.at(g, first + s).quad(j);
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
             const U8 x = quad(a + r * rows.a_stride + 4 * j);
-            QUIRE_UNROLL for (int s = 0; s < kSide; ++s)
-              dots[r][s] = T::kWide ? dot_byte(dots[r][s], codes[s], x) : dot_small(dots[r][s], codes[s], x);
+            QUIRE_UNROLL for (int s = 0; s < kSide; ++s) dots[r][s] =
+                T::kWide ? dot_byte(dots[r][s], codes[s], x) : dot_small(dots[r][s], codes[s], x);
           }
         }
         QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
           const F32 scale = source.at(g, first + s).scale(part), offset = mul(scale, set1(-kMagic));
-          QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
-            sums[r][first + s] = fma(fma(as_f32(dots[r][s]), scale, offset),
-                                     set1(rows.scale[r * rows.scale_stride + g]), sums[r][first + s]);
+          QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
+              fma(fma(as_f32(dots[r][s]), scale, offset),
+                  set1(rows.scale[r * rows.scale_stride + g]), sums[r][first + s]);
         }
       }
-      if constexpr (T::kHasMin)
+      if constexpr (T::kHasMin) {
         QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
           const F32 minimum = source.at(g, first + s).minimum();
-          QUIRE_UNROLL for (int r = 0; r < kRows; ++r)
-            sums[r][first + s] = fma(minimum, set1(rows.sum[r * rows.scale_stride + g]), sums[r][first + s]);
+          QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
+              fma(minimum, set1(rows.sum[r * rows.scale_stride + g]), sums[r][first + s]);
         }
+      }
     }
   }
   finish_sums(out, sums);

@@ -8,21 +8,20 @@ namespace quire::QUIRE_ISA {
 inline constexpr int kCarryStride = 64;  // one panel's width
 
 struct TileOutput {
-  float* c;            // [rows][ldc], at the tile's first column
+  float* c;  // [rows][ldc], at the tile's first column
   int64_t ldc;
-  const float* bias;   // at the tile's first column, or null
-  int64_t columns;     // columns of C from here to its end
-  float* carry;        // [rows][kCarryStride], at the tile's first column
+  const float* bias;  // at the tile's first column, or null
+  int64_t columns;    // columns of C from here to its end
+  float* carry;       // [rows][kCarryStride], at the tile's first column
   bool accumulate;
-  bool first, last;    // chunk of K
+  bool first, last;  // chunk of K
 };
 
 template <int kRows, int kStrips>
 QUIRE_INLINE void start_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]) {
-  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
-      sums[r][s] = out.first ? zero() : load(out.carry + r * kCarryStride + 16 * s);
-    }
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) {
+    sums[r][s] = out.first ? zero() : load(out.carry + r * kCarryStride + 16 * s);
+  }
 }
 
 // One strip of one row at the end of K.
@@ -42,12 +41,12 @@ QUIRE_INLINE void finish_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips]
   if (plain || !out.last) {  // whole vectors, one after the other
     float* to = out.last ? out.c : out.carry;
     const int64_t stride = out.last ? out.ldc : kCarryStride;
-    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
-      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) store(to + r * stride + 16 * s, sums[r][s]);
+    QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kStrips; ++s)
+        store(to + r * stride + 16 * s, sums[r][s]);
     return;
   }
-  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r)
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) finish_strip(out, r, s, sums[r][s]);
+  QUIRE_UNROLL16 for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kStrips; ++s)
+      finish_strip(out, r, s, sums[r][s]);
 }
 
 // The same rows, `strips` strips to the right.

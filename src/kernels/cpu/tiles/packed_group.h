@@ -18,7 +18,7 @@ struct Traits {
                                   kind == PackedKind::kQ4K || kind == PackedKind::kQ5K;
   static constexpr int kParts = kSix ? 2 : 1;  // scales per group
   // What the dot products of a group must start from, times -sum(a).
-  static constexpr int kDotZero = kWide ? kByteZero
+  static constexpr int kDotZero = kWide                        ? kByteZero
                                   : kind == PackedKind::kQ4Sym ? 8
                                   : kind == PackedKind::kQ5Sym ? 16
                                   : kSix                       ? 32
@@ -57,7 +57,8 @@ struct PackedGroup {
   QUIRE_INLINE F32 scale(int part) const {
     const uint8_t* scales = group + T::kScales;
     if constexpr (T::kSix)
-      return mul(load_f16(halves(unit)), from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
+      return mul(load_f16(halves(unit)),
+                 from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
     if constexpr (T::kTwoLevel) return mul(load_f16(halves(unit)), from_u8(scales));
     return load_f16(halves(scales));
   }
@@ -76,8 +77,8 @@ struct PackedGroup {
 template <PackedKind kind>
 struct PackedSource {
   using T = Traits<kind>;
-  const uint8_t* base;   // unit 0 of the first strip wanted
-  int64_t unit_stride;   // strips of the panel * kUnitBytes
+  const uint8_t* base;  // unit 0 of the first strip wanted
+  int64_t unit_stride;  // strips of the panel * kUnitBytes
   QUIRE_INLINE PackedGroup<kind> at(int64_t g, int strip) const {
     const uint8_t* unit = base + g / T::kGroups * unit_stride + strip * T::kUnitBytes;
     return {unit, unit + T::kHead + g % T::kGroups * T::kGroupBytes};

@@ -1,28 +1,34 @@
 // Sixteen f32/i32 lanes (or 64 bytes) as one value, with one implementation per instruction set.
 //
-// A translation unit defines QUIRE_ISA (the name of its own namespace, e.g. `vnni`) before it includes
-// this header; everything here and in the tile headers then lives in quire::QUIRE_ISA, so that the linker
-// can never take a function compiled for a newer CPU in place of another. The implementation follows the
-// compiler's flags: AVX-512, else AVX2, NEON with dotprod, else plain arrays; QUIRE_VEC_SCALAR forces the plain arrays, which
-// are the emulation that every machine can test. No inline standard code is included here.
+// A translation unit defines QUIRE_ISA (the name of its own namespace, e.g. `vnni`) before it
+// includes this header; everything here and in the tile headers then lives in quire::QUIRE_ISA, so
+// that the linker can never take a function compiled for a newer CPU in place of another. The
+// implementation follows the compiler's flags: AVX-512, else AVX2, NEON with dotprod, else plain
+// arrays; QUIRE_VEC_SCALAR forces the plain arrays, which are the emulation that every machine can
+// test. No inline standard code is included here.
 //
-// All operations give equal bits on every implementation (IEEE single operations, fma fused, conversions
-// round to nearest even, NaN payloads apart). `_n` forms touch the first n lanes (0 <= n <= 16) of memory only.
+// All operations give equal bits on every implementation (IEEE single operations, fma fused,
+// conversions round to nearest even, NaN payloads apart). `_n` forms touch the first n lanes
+// (n from 0 to 16) of memory only.
 //
-//   F32  load(p) load_n(p, n) [rest 0]  store(p, v) store_n(p, v, n)  set1(x) zero()
-//        add sub mul div  fma(a, b, c) = a*b+c   max min (b when either is NaN)  sqrt
-//        load_f16(p) load_f16_n  load_bf16(p) load_bf16_n  store_f16 store_f16_n  store_bf16 store_bf16_n
-//        sum(v): lane i + i+8, then i + i+4, then i + i+2, then the two;  hmax(v): the same tree
-//        select_lt(a, b, x, y): a < b ? x : y per lane
-//   I32  load_i32 store_i32 set1_i32  add sub  bit_and bit_or  shl<n> shr<n> (logical)
-//        to_f32(i)  round_i32(f): nearest even  as_i32(f) as_f32(i): the same bits  hsum(i)
-//        from_u8(p) from_i8(p): 16 small integers as floats
-//        dot_bf16(acc, w, a): two bf16 per lane, k ascending; fused in one vdpbf16ps where the ISA has it, else
-//        two f32 FMAs, even k first
-//   U8   load_u8(p)  bit_and bit_or  shl32(v, n) shr32(v, n) (on 32-bit lanes)  set1_u8
-//        quad(p): the 4 bytes at p in every lane
-//        dot_small(acc, w, a): acc + w . a, w unsigned of at most 7 bits, a signed in +-127
-//        dot_byte(acc, w, a): acc + (w - 128 + kByteZero) . a, w any unsigned byte
+// F32, 16 floats:
+//  - load(p)  load_n(p, n): the rest 0  store(p, v)  store_n(p, v, n)  set1(x)  zero()
+//  - add  sub  mul  div  sqrt  fma(a, b, c) = a*b+c  max  min: b when either is NaN
+//  - load_f16(p)  load_bf16(p)  store_f16  store_bf16, each with _n;  from_u8(p)  from_i8(p)
+//  - sum(v): lane i + i+8, then i + i+4, then i + i+2, then the two;  hmax(v): the same tree
+//  - select_lt(a, b, x, y): a < b ? x : y per lane
+//  - dot_bf16(acc, w, a), w and a as I32: two bf16 per lane; one vdpbf16ps where the ISA has it,
+//    else two f32 FMAs, even k first
+//
+// I32, 16 integers:
+//  - load_i32  store_i32  set1_i32  add  sub  bit_and  bit_or  shl<n>  shr<n> (logical)  hsum(i)
+//  - to_f32(i)  round_i32(f): nearest even  as_i32(f)  as_f32(i): the same bits
+//
+// U8, 64 bytes:
+//  - load_u8(p)  store_u8  set1_u8  bit_and  bit_or  shl32(v, n)  shr32(v, n): on 32-bit lanes
+//  - quad(p): the 4 bytes at p in every lane
+//  - dot_small(acc, w, a): acc + w . a, w unsigned of at most 7 bits, a signed in +-127
+//  - dot_byte(acc, w, a): acc + (w - 128 + kByteZero) . a, w any unsigned byte
 #pragma once
 
 #include <stdint.h>

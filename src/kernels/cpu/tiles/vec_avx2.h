@@ -5,11 +5,17 @@
 
 namespace quire::QUIRE_ISA {
 
-struct F32 { __m256 lo, hi; };
-struct I32 { __m256i lo, hi; };
-struct U8 { __m256i lo, hi; };
+struct F32 {
+  __m256 lo, hi;
+};
+struct I32 {
+  __m256i lo, hi;
+};
+struct U8 {
+  __m256i lo, hi;
+};
 inline constexpr int kVectorRegisters = 8;  // values of 16 lanes
-inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
+inline constexpr int32_t kByteZero = 0;     // dot_byte subtracts 128 itself
 
 // Lanes [base, base + 8) that lie below n.
 QUIRE_INLINE __m256i first_lanes(int n, int base) {
@@ -29,15 +35,27 @@ QUIRE_INLINE void store_n(float* p, F32 a, int n) {
 }
 QUIRE_INLINE F32 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 QUIRE_INLINE F32 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-QUIRE_INLINE F32 add(F32 a, F32 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
-QUIRE_INLINE F32 sub(F32 a, F32 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
-QUIRE_INLINE F32 mul(F32 a, F32 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
-QUIRE_INLINE F32 div(F32 a, F32 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+QUIRE_INLINE F32 add(F32 a, F32 b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+QUIRE_INLINE F32 sub(F32 a, F32 b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+QUIRE_INLINE F32 mul(F32 a, F32 b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+QUIRE_INLINE F32 div(F32 a, F32 b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
 QUIRE_INLINE F32 fma(F32 a, F32 b, F32 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-QUIRE_INLINE F32 max(F32 a, F32 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
-QUIRE_INLINE F32 min(F32 a, F32 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+QUIRE_INLINE F32 max(F32 a, F32 b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+QUIRE_INLINE F32 min(F32 a, F32 b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
 QUIRE_INLINE F32 sqrt(F32 a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
 QUIRE_INLINE F32 select_lt(F32 a, F32 b, F32 x, F32 y) {
   return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
@@ -65,14 +83,26 @@ QUIRE_INLINE void store_i32(int32_t* p, I32 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
 }
 QUIRE_INLINE I32 set1_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-QUIRE_INLINE I32 add(I32 a, I32 b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
-QUIRE_INLINE I32 sub(I32 a, I32 b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
-QUIRE_INLINE I32 bit_and(I32 a, I32 b) { return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)}; }
-QUIRE_INLINE I32 bit_or(I32 a, I32 b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+QUIRE_INLINE I32 add(I32 a, I32 b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+QUIRE_INLINE I32 sub(I32 a, I32 b) {
+  return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+QUIRE_INLINE I32 bit_and(I32 a, I32 b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+QUIRE_INLINE I32 bit_or(I32 a, I32 b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
 template <int n>
-QUIRE_INLINE I32 shl(I32 a) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+QUIRE_INLINE I32 shl(I32 a) {
+  return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
 template <int n>
-QUIRE_INLINE I32 shr(I32 a) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+QUIRE_INLINE I32 shr(I32 a) {
+  return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
+}
 QUIRE_INLINE F32 to_f32(I32 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 QUIRE_INLINE I32 round_i32(F32 a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
 QUIRE_INLINE I32 as_i32(F32 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
@@ -93,8 +123,8 @@ QUIRE_INLINE __m256 widen_bf16(__m128i h) {
 QUIRE_INLINE __m128i narrow_bf16(__m256 a) {
   const __m256i u = _mm256_castps_si256(a), high = _mm256_srli_epi32(u, 16);
   const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_srli_epi32(
-      _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
+  const __m256i rounded =
+      _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
   const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
   const __m256i r = _mm256_blendv_epi8(rounded, quiet, nan);
@@ -108,14 +138,17 @@ QUIRE_INLINE F32 load_bf16(const uint16_t* p) {
 }
 QUIRE_INLINE void store_f16(uint16_t* p, F32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8),
+                   _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
 QUIRE_INLINE void store_bf16(uint16_t* p, F32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_bf16(a.lo));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), narrow_bf16(a.hi));
 }
 // Partial halves go through a small buffer: AVX2 has no 16-bit masked loads.
-struct Halves { uint16_t v[16]; };
+struct Halves {
+  uint16_t v[16];
+};
 QUIRE_INLINE Halves copy_halves(const uint16_t* p, int n) {
   Halves h{};
   for (int i = 0; i < n; ++i) h.v[i] = p[i];
@@ -164,12 +197,20 @@ QUIRE_INLINE U8 quad(const void* p) {
   __builtin_memcpy(&x, p, 4);
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
 }
-QUIRE_INLINE U8 bit_and(U8 a, U8 b) { return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)}; }
-QUIRE_INLINE U8 bit_or(U8 a, U8 b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+QUIRE_INLINE U8 bit_and(U8 a, U8 b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+QUIRE_INLINE U8 bit_or(U8 a, U8 b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
 QUIRE_INLINE I32 as_lanes(U8 a) { return {a.lo, a.hi}; }
 QUIRE_INLINE U8 as_bytes(I32 a) { return {a.lo, a.hi}; }
-QUIRE_INLINE U8 shl32(U8 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
-QUIRE_INLINE U8 shr32(U8 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+QUIRE_INLINE U8 shl32(U8 a, int n) {
+  return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
+QUIRE_INLINE U8 shr32(U8 a, int n) {
+  return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
+}
 
 // 7-bit weights: 2 * 127 * 127 fits the 16-bit sums of vpmaddubsw.
 QUIRE_INLINE __m256i dot_half(__m256i acc, __m256i w, __m256i a) {

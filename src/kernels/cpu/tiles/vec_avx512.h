@@ -4,14 +4,22 @@
 #include <immintrin.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 on its own _mm512_undefined_ps()
+// GCC 12 complains about its own _mm512_undefined_ps().
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 namespace quire::QUIRE_ISA {
 
-struct F32 { __m512 v; };
-struct I32 { __m512i v; };
-struct U8 { __m512i v; };
+struct F32 {
+  __m512 v;
+};
+struct I32 {
+  __m512i v;
+};
+struct U8 {
+  __m512i v;
+};
 inline constexpr int kVectorRegisters = 32;
 #ifdef __AVX512VNNI__
 inline constexpr int32_t kByteZero = 128;  // vpdpbusd multiplies the byte as it is
@@ -22,7 +30,9 @@ inline constexpr int32_t kByteZero = 0;
 QUIRE_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
 QUIRE_INLINE F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
-QUIRE_INLINE F32 load_n(const float* p, int n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
+QUIRE_INLINE F32 load_n(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+}
 QUIRE_INLINE void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
 QUIRE_INLINE void store_n(float* p, F32 a, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
 QUIRE_INLINE F32 set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -59,9 +69,13 @@ QUIRE_INLINE I32 sub(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 QUIRE_INLINE I32 bit_and(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
 QUIRE_INLINE I32 bit_or(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int n>
-QUIRE_INLINE I32 shl(I32 a) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
+QUIRE_INLINE I32 shl(I32 a) {
+  return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))};
+}
 template <int n>
-QUIRE_INLINE I32 shr(I32 a) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
+QUIRE_INLINE I32 shr(I32 a) {
+  return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))};
+}
 QUIRE_INLINE F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 QUIRE_INLINE I32 round_i32(F32 a) {
   return {_mm512_cvt_roundps_epi32(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
@@ -83,8 +97,8 @@ QUIRE_INLINE __m512 widen_bf16(__m256i h) {
 QUIRE_INLINE __m256i narrow_bf16(__m512 a) {
   const __m512i u = _mm512_castps_si512(a);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_srli_epi32(
-      _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd), 16);
+  const __m512i rounded =
+      _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd), 16);
   const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(0x40));
   const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
   return _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(nan, rounded, quiet));
@@ -93,7 +107,9 @@ QUIRE_INLINE __m256i narrow_f16(__m512 a) {
   return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 QUIRE_INLINE F32 load_f16(const uint16_t* p) { return {_mm512_cvtph_ps(load_halves(p))}; }
-QUIRE_INLINE F32 load_f16_n(const uint16_t* p, int n) { return {_mm512_cvtph_ps(load_halves_n(p, n))}; }
+QUIRE_INLINE F32 load_f16_n(const uint16_t* p, int n) {
+  return {_mm512_cvtph_ps(load_halves_n(p, n))};
+}
 QUIRE_INLINE F32 load_bf16(const uint16_t* p) { return {widen_bf16(load_halves(p))}; }
 QUIRE_INLINE F32 load_bf16_n(const uint16_t* p, int n) { return {widen_bf16(load_halves_n(p, n))}; }
 QUIRE_INLINE void store_f16(uint16_t* p, F32 a) {

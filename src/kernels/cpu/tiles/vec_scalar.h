@@ -3,15 +3,23 @@
 
 namespace quire::QUIRE_ISA {
 
-struct F32 { float v[16]; };
-struct I32 { int32_t v[16]; };
-struct U8 { uint8_t v[64]; };
+struct F32 {
+  float v[16];
+};
+struct I32 {
+  int32_t v[16];
+};
+struct U8 {
+  uint8_t v[64];
+};
 inline constexpr int kVectorRegisters = 32;
 inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
 
-#define QUIRE_LANES(expr)                    \
-  do {                                       \
-    for (int i = 0; i < 16; ++i) { expr; }   \
+#define QUIRE_LANES(expr)          \
+  do {                             \
+    for (int i = 0; i < 16; ++i) { \
+      expr;                        \
+    }                              \
   } while (0)
 
 QUIRE_INLINE F32 load_n(const float* p, int n) {
@@ -24,19 +32,44 @@ QUIRE_INLINE void store_n(float* p, F32 a, int n) {
   for (int i = 0; i < n; ++i) p[i] = a.v[i];
 }
 QUIRE_INLINE void store(float* p, F32 a) { store_n(p, a, 16); }
-QUIRE_INLINE F32 set1(float x) { F32 r; QUIRE_LANES(r.v[i] = x); return r; }
+QUIRE_INLINE F32 set1(float x) {
+  F32 r;
+  QUIRE_LANES(r.v[i] = x);
+  return r;
+}
 QUIRE_INLINE F32 zero() { return set1(0.0f); }
-QUIRE_INLINE F32 add(F32 a, F32 b) { QUIRE_LANES(a.v[i] += b.v[i]); return a; }
-QUIRE_INLINE F32 sub(F32 a, F32 b) { QUIRE_LANES(a.v[i] -= b.v[i]); return a; }
-QUIRE_INLINE F32 mul(F32 a, F32 b) { QUIRE_LANES(a.v[i] *= b.v[i]); return a; }
-QUIRE_INLINE F32 div(F32 a, F32 b) { QUIRE_LANES(a.v[i] /= b.v[i]); return a; }
+QUIRE_INLINE F32 add(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] += b.v[i]);
+  return a;
+}
+QUIRE_INLINE F32 sub(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] -= b.v[i]);
+  return a;
+}
+QUIRE_INLINE F32 mul(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] *= b.v[i]);
+  return a;
+}
+QUIRE_INLINE F32 div(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] /= b.v[i]);
+  return a;
+}
 QUIRE_INLINE F32 fma(F32 a, F32 b, F32 c) {
   QUIRE_LANES(c.v[i] = __builtin_fmaf(a.v[i], b.v[i], c.v[i]));
   return c;
 }
-QUIRE_INLINE F32 max(F32 a, F32 b) { QUIRE_LANES(a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]); return a; }
-QUIRE_INLINE F32 min(F32 a, F32 b) { QUIRE_LANES(a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]); return a; }
-QUIRE_INLINE F32 sqrt(F32 a) { QUIRE_LANES(a.v[i] = __builtin_sqrtf(a.v[i])); return a; }
+QUIRE_INLINE F32 max(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+  return a;
+}
+QUIRE_INLINE F32 min(F32 a, F32 b) {
+  QUIRE_LANES(a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
+  return a;
+}
+QUIRE_INLINE F32 sqrt(F32 a) {
+  QUIRE_LANES(a.v[i] = __builtin_sqrtf(a.v[i]));
+  return a;
+}
 QUIRE_INLINE F32 select_lt(F32 a, F32 b, F32 x, F32 y) {
   QUIRE_LANES(x.v[i] = a.v[i] < b.v[i] ? x.v[i] : y.v[i]);
   return x;
@@ -52,9 +85,17 @@ QUIRE_INLINE float hmax(F32 a) {
   return a.v[0];
 }
 
-QUIRE_INLINE I32 load_i32(const int32_t* p) { I32 r; QUIRE_LANES(r.v[i] = p[i]); return r; }
+QUIRE_INLINE I32 load_i32(const int32_t* p) {
+  I32 r;
+  QUIRE_LANES(r.v[i] = p[i]);
+  return r;
+}
 QUIRE_INLINE void store_i32(int32_t* p, I32 a) { QUIRE_LANES(p[i] = a.v[i]); }
-QUIRE_INLINE I32 set1_i32(int32_t x) { I32 r; QUIRE_LANES(r.v[i] = x); return r; }
+QUIRE_INLINE I32 set1_i32(int32_t x) {
+  I32 r;
+  QUIRE_LANES(r.v[i] = x);
+  return r;
+}
 QUIRE_INLINE uint32_t as_unsigned(int32_t x) { return static_cast<uint32_t>(x); }
 QUIRE_INLINE I32 add(I32 a, I32 b) {
   QUIRE_LANES(a.v[i] = static_cast<int32_t>(as_unsigned(a.v[i]) + as_unsigned(b.v[i])));
@@ -64,8 +105,14 @@ QUIRE_INLINE I32 sub(I32 a, I32 b) {
   QUIRE_LANES(a.v[i] = static_cast<int32_t>(as_unsigned(a.v[i]) - as_unsigned(b.v[i])));
   return a;
 }
-QUIRE_INLINE I32 bit_and(I32 a, I32 b) { QUIRE_LANES(a.v[i] &= b.v[i]); return a; }
-QUIRE_INLINE I32 bit_or(I32 a, I32 b) { QUIRE_LANES(a.v[i] |= b.v[i]); return a; }
+QUIRE_INLINE I32 bit_and(I32 a, I32 b) {
+  QUIRE_LANES(a.v[i] &= b.v[i]);
+  return a;
+}
+QUIRE_INLINE I32 bit_or(I32 a, I32 b) {
+  QUIRE_LANES(a.v[i] |= b.v[i]);
+  return a;
+}
 template <int n>
 QUIRE_INLINE I32 shl(I32 a) {
   QUIRE_LANES(a.v[i] = static_cast<int32_t>(as_unsigned(a.v[i]) << n));
@@ -76,7 +123,11 @@ QUIRE_INLINE I32 shr(I32 a) {
   QUIRE_LANES(a.v[i] = static_cast<int32_t>(as_unsigned(a.v[i]) >> n));
   return a;
 }
-QUIRE_INLINE F32 to_f32(I32 a) { F32 r; QUIRE_LANES(r.v[i] = static_cast<float>(a.v[i])); return r; }
+QUIRE_INLINE F32 to_f32(I32 a) {
+  F32 r;
+  QUIRE_LANES(r.v[i] = static_cast<float>(a.v[i]));
+  return r;
+}
 QUIRE_INLINE I32 round_i32(F32 a) {
   I32 r;
   for (int i = 0; i < 16; ++i) {
@@ -86,8 +137,16 @@ QUIRE_INLINE I32 round_i32(F32 a) {
   }
   return r;
 }
-QUIRE_INLINE I32 as_i32(F32 a) { I32 r; __builtin_memcpy(&r, &a, sizeof r); return r; }
-QUIRE_INLINE F32 as_f32(I32 a) { F32 r; __builtin_memcpy(&r, &a, sizeof r); return r; }
+QUIRE_INLINE I32 as_i32(F32 a) {
+  I32 r;
+  __builtin_memcpy(&r, &a, sizeof r);
+  return r;
+}
+QUIRE_INLINE F32 as_f32(I32 a) {
+  F32 r;
+  __builtin_memcpy(&r, &a, sizeof r);
+  return r;
+}
 QUIRE_INLINE int32_t hsum(I32 a) {
   uint32_t s = 0;
   QUIRE_LANES(s += as_unsigned(a.v[i]));
@@ -174,18 +233,40 @@ QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
   return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
 }
 
-QUIRE_INLINE U8 load_u8(const uint8_t* p) { U8 r; __builtin_memcpy(&r, p, 64); return r; }
+QUIRE_INLINE U8 load_u8(const uint8_t* p) {
+  U8 r;
+  __builtin_memcpy(&r, p, 64);
+  return r;
+}
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) { __builtin_memcpy(p, &a, 64); }
-QUIRE_INLINE U8 set1_u8(uint8_t x) { U8 r; __builtin_memset(&r, x, 64); return r; }
+QUIRE_INLINE U8 set1_u8(uint8_t x) {
+  U8 r;
+  __builtin_memset(&r, x, 64);
+  return r;
+}
 QUIRE_INLINE U8 quad(const void* p) {
   U8 r;
   for (int i = 0; i < 16; ++i) __builtin_memcpy(r.v + 4 * i, p, 4);
   return r;
 }
-QUIRE_INLINE U8 bit_and(U8 a, U8 b) { for (int i = 0; i < 64; ++i) a.v[i] &= b.v[i]; return a; }
-QUIRE_INLINE U8 bit_or(U8 a, U8 b) { for (int i = 0; i < 64; ++i) a.v[i] |= b.v[i]; return a; }
-QUIRE_INLINE I32 as_lanes(U8 a) { I32 r; __builtin_memcpy(&r, &a, 64); return r; }
-QUIRE_INLINE U8 as_bytes(I32 a) { U8 r; __builtin_memcpy(&r, &a, 64); return r; }
+QUIRE_INLINE U8 bit_and(U8 a, U8 b) {
+  for (int i = 0; i < 64; ++i) a.v[i] &= b.v[i];
+  return a;
+}
+QUIRE_INLINE U8 bit_or(U8 a, U8 b) {
+  for (int i = 0; i < 64; ++i) a.v[i] |= b.v[i];
+  return a;
+}
+QUIRE_INLINE I32 as_lanes(U8 a) {
+  I32 r;
+  __builtin_memcpy(&r, &a, 64);
+  return r;
+}
+QUIRE_INLINE U8 as_bytes(I32 a) {
+  U8 r;
+  __builtin_memcpy(&r, &a, 64);
+  return r;
+}
 QUIRE_INLINE U8 shl32(U8 a, int n) {
   I32 r = as_lanes(a);
   for (int i = 0; i < 16; ++i) r.v[i] = static_cast<int32_t>(as_unsigned(r.v[i]) << n);

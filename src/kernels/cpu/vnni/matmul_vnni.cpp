@@ -5,8 +5,6 @@
 
 namespace quire {
 
-void fill_matmul_vnni(MatmulKernels* table) {
-  vnni::fill_integers(table);
-}
+void fill_matmul_vnni(MatmulKernels* table) { vnni::fill_integers(table); }
 
 }  // namespace quire
