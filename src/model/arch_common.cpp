@@ -1,5 +1,6 @@
 #include "model/arch_common.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -144,6 +145,11 @@ std::int64_t first_integer(const ModelConfig& config, std::initializer_list<std:
   return otherwise;
 }
 
+std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::string_view> names,
+                       std::int64_t otherwise) {
+  return std::max<std::int64_t>(1, first_integer(config, names, otherwise));
+}
+
 std::int32_t intermediate_or_4x(const ModelConfig& config) {
   const std::int64_t size = config.intermediate_size > 0 ? config.intermediate_size : 4 * config.hidden_size;
   return static_cast<std::int32_t>(size);
@@ -169,6 +175,30 @@ MoeSpec moe_of(const ModelConfig& config) {
   moe.expert = gated_mlp("", moe.intermediate);
   if (config.from_gguf) moe.storage = ExpertStorage::kStacked;
   return moe;
+}
+
+MoeSpec sigmoid_moe_of(const ModelConfig& config) {
+  MoeSpec moe = moe_of(config);
+  moe.score = RouterScore::kSigmoid;
+  moe.correction_bias = "mlp.gate.e_score_correction_bias";
+  moe.normalize = config.fields.boolean("norm_topk_prob", true);
+  moe.normalize_epsilon = 1e-20f;
+  moe.weight_scale = static_cast<float>(config.fields.number("routed_scaling_factor", 1.0));
+  const std::int64_t groups = config.fields.integer("n_group", 1);
+  if (groups > 1) {
+    moe.groups = static_cast<std::int32_t>(groups);
+    moe.top_groups = static_cast<std::int32_t>(config.fields.integer("topk_group", groups));
+    moe.group_score_top2 = true;
+  }
+  const std::int64_t shared = config.fields.integer("n_shared_experts", 0);
+  moe.has_shared = shared > 0;
+  moe.shared = gated_mlp("mlp.shared_experts", shared * moe.intermediate);
+  return moe;
+}
+
+bool uses_sigmoid_router(const ModelConfig& config, bool otherwise) {
+  const std::string scores = config.fields.text("scoring_func", "");
+  return scores.empty() ? otherwise : scores == "sigmoid";
 }
 
 std::vector<float> alibi_slopes(std::int32_t heads, double max_bias) {

@@ -43,12 +43,20 @@ Result<ActivationKind> activation_of(const ModelConfig& config, ActivationKind o
 // The first of these fields that the file has.
 std::int64_t first_integer(const ModelConfig& config, std::initializer_list<std::string_view> names,
                            std::int64_t otherwise);
+// The same for a period of layers: at least 1.
+std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::string_view> names,
+                       std::int64_t otherwise);
 // The feed-forward width: the configuration's, or 4 * hidden (the GPT family's default).
 std::int32_t intermediate_or_4x(const ModelConfig& config);
 
 // Sizes of the routed experts under their usual spellings and the names of Qwen and DeepSeek ("mlp.gate",
 // "mlp.experts.E.gate_proj"); stacked in a GGUF.
 MoeSpec moe_of(const ModelConfig& config);
+// DeepSeek V3's: sigmoid scores, a correction bias for the choice, groups by their two best, shared experts
+// "mlp.shared_experts" as wide as all of them together, scaled weights.
+MoeSpec sigmoid_moe_of(const ModelConfig& config);
+// What the file says of its router's scores; `otherwise` where it says nothing.
+bool uses_sigmoid_router(const ModelConfig& config, bool otherwise);
 // "<prefix>.gate_proj", ".up_proj", ".down_proj" of this width.
 MlpSpec gated_mlp(std::string_view prefix, std::int64_t intermediate);
 

@@ -1,41 +1,65 @@
-// Llama 2 and 3, SmolLM2, Mistral: pre-norm decoder with grouped-query attention, rotary positions and a gated MLP.
+// Llama 2 and 3, SmolLM2, Mistral and Mixtral (also as GGUF's "llama"), Seed-OSS, Arcee and SmolLM3: pre-norm decoders
+// of grouped-query attention with rotary positions.
+#include "model/arch_common.h"
 #include "model/architectures.h"
 
 namespace quire {
 
 Result<ModelSpec> llama_spec(const ModelConfig& config) {
-  ModelSpec model;
-  model.vocab_size = config.vocab_size;
-  model.hidden_size = config.hidden_size;
-  model.ropes = {config.rope};
-  const auto norm = [&](std::string name) {
-    NormSpec spec;
-    spec.kind = NormKind::kRms;
-    spec.name = std::move(name);
-    spec.eps = static_cast<float>(config.norm_eps);
-    return spec;
-  };
-  for (std::int32_t i = 0; i < config.num_layers; ++i) {
-    LayerSpec layer;
-    layer.prefix = "model.layers." + std::to_string(i) + ".";
-    layer.input_norm = norm("input_layernorm");
-    layer.mlp_norm = norm("post_attention_layernorm");
-    AttentionSpec attention;
-    attention.q_heads = config.num_heads;
-    attention.kv_heads = config.num_kv_heads;
-    attention.head_dim = config.head_dim;
-    attention.rope = 0;
-    attention.window = config.sliding_window;
-    attention.require_qkv_bias = config.attention_bias;
-    layer.mixer = attention;
-    MlpSpec mlp;
-    mlp.intermediate = static_cast<std::int32_t>(config.intermediate_size);
-    mlp.require_bias = config.mlp_bias;
-    layer.mlp = mlp;
-    model.layers.push_back(std::move(layer));
+  if (first_integer(config, {"num_local_experts"}, 0) > 0) return mixtral_spec(config);
+  ModelSpec model = llama_like(config);
+  QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kSilu));
+  for (LayerSpec& layer : model.layers) mlp_of(layer).activation = activation;
+  return model;
+}
+
+// Softmax over the chosen experts' logits; experts w1 (gate), w3 (up), w2 (down).
+Result<ModelSpec> mixtral_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  for (LayerSpec& layer : model.layers) {
+    MoeSpec moe = moe_of(config);
+    moe.score = RouterScore::kSoftmaxOfTopK;
+    moe.router = "block_sparse_moe.gate";
+    moe.expert_prefix = "block_sparse_moe.experts";
+    moe.expert.gate = "w1";
+    moe.expert.up = "w3";
+    moe.expert.down = "w2";
+    layer.mlp = moe;
   }
-  model.final_norm = norm("model.norm");
-  model.tied_head = config.tied_embeddings;
+  return model;
+}
+
+// Arcee's MLP has no gate: relu(up(x))^2.
+Result<ModelSpec> arcee_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kRelu2));
+  use_plain_mlp(model, "mlp.up_proj", "mlp.down_proj", activation);
+  return model;
+}
+
+// Every fourth layer has no positions, or those that no_rope_layers marks with 0.
+Result<ModelSpec> smollm3_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  const std::vector<std::int64_t> rotary = config.fields.integers("no_rope_layers");
+  const std::int64_t interval = period_of(config, {"no_rope_layer_interval"}, 4);
+  const bool slides = config.fields.boolean("use_sliding_window", false);
+  const auto has_rope = [&](std::int32_t layer) {
+    const auto i = static_cast<std::size_t>(layer);
+    return i < rotary.size() ? rotary[i] != 0 : (layer + 1) % interval != 0;
+  };
+  set_windows(config, model, [&](std::int32_t layer) { return slides && !has_rope(layer); });
+  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+    if (!has_rope(i)) attention_of(model.layers[static_cast<std::size_t>(i)]).rope = -1;
+  }
+  return model;
+}
+
+// Biases on q, k and v and, apart from them, on the output.
+Result<ModelSpec> seed_oss_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  for (LayerSpec& layer : model.layers) {
+    attention_of(layer).require_output_bias = config.fields.boolean("attention_out_bias", false);
+  }
   return model;
 }
 

@@ -1,0 +1,42 @@
+// IBM Granite 3: Llama with multipliers of embedding, attention, residual and logits; with experts; with a shared MLP.
+#include "model/arch_common.h"
+#include "model/architectures.h"
+
+namespace quire {
+
+Result<ModelSpec> granite_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  const auto number = [&](const char* name, double otherwise) {
+    return static_cast<float>(config.fields.number(name, otherwise));
+  };
+  model.embedding_multiplier = number("embedding_multiplier", 1.0);
+  model.logit_multiplier = 1.0f / number("logits_scaling", 1.0);
+  for (LayerSpec& layer : model.layers) {
+    layer.residual_multiplier = number("residual_multiplier", 1.0);
+    attention_of(layer).scale = number("attention_multiplier", 0.0);
+  }
+  return model;
+}
+
+// Softmax over the chosen experts' logits; gate and up in one stacked tensor (a GGUF has two).
+Result<ModelSpec> granitemoe_spec(const ModelConfig& config) {
+  QUIRE_ASSIGN(ModelSpec model, granite_spec(config));
+  MoeSpec moe = moe_of(config);
+  moe.score = RouterScore::kSoftmaxOfTopK;
+  moe.router = "block_sparse_moe.router.layer";
+  moe.expert_prefix = "block_sparse_moe";
+  const std::int64_t shared = first_integer(config, {"shared_intermediate_size"}, 0);
+  moe.has_shared = shared > 0;
+  moe.shared = gated_mlp("shared_mlp", shared);
+  if (!config.from_gguf) {
+    moe.storage = ExpertStorage::kStacked;
+    moe.expert.fused_gate_up = "input_linear";
+    moe.expert.down = "output_linear";
+    moe.shared.fused_gate_up = "shared_mlp.input_linear";
+    moe.shared.down = "shared_mlp.output_linear";
+  }
+  for (LayerSpec& layer : model.layers) layer.mlp = moe;
+  return model;
+}
+
+}  // namespace quire
