@@ -1,4 +1,4 @@
-// Matrix products with AMX tiles: integer kinds for eight rows and more, bf16 for every number of
+// Matrix products with AMX tiles: integer kinds for twelve rows and more, bf16 for every number of
 // rows.
 #define QUIRE_ISA amx
 #include "kernels/cpu/amx/bf16_amx.h"
