@@ -37,7 +37,7 @@ build: build/build.ninja ## build everything (release) into build/
 	cmake --build build -j $(JOBS)
 
 .PHONY: test
-test: checks test-unit test-dev test-e2e ## checks, unit tests, unit tests under sanitizers, end-to-end tests
+test: checks test-unit test-dev test-neon test-e2e ## checks, unit tests (also sanitized, and for Arm), end-to-end tests
 	@echo "make test: everything passed"
 
 .PHONY: bench
@@ -60,7 +60,7 @@ format: .venv/setup.stamp ## format the C++ sources in place
 
 .PHONY: clean
 clean: ## remove what was built (models and .venv stay)
-	rm -rf build build-dev build-tsan build-relassert build-fuzz
+	rm -rf build build-dev build-tsan build-relassert build-fuzz build-neon
 
 .PHONY: setup
 setup: ## install what building and testing needs
@@ -89,6 +89,18 @@ test-dev: build-dev/build.ninja ## unit tests under AddressSanitizer and UBSan
 .PHONY: test-e2e
 test-e2e: build model ## end-to-end tests of the built binary
 	$(PYTEST) tests/e2e $(ARGS)
+
+CROSS_TOOLS := $(shell command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null && echo yes)
+.PHONY: test-neon
+test-neon: .venv/setup.stamp ## kernel tests for 64-bit Arm under qemu-user (where g++-aarch64-linux-gnu and qemu-user are)
+ifeq ($(CROSS_TOOLS),yes)
+	cmake -S tests/neon -B build-neon -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64-linux-gnu.cmake
+	cmake --build build-neon -j $(JOBS)
+	$(CTEST) --test-dir build-neon
+else
+	@echo "test-neon: skipped; apt-get install g++-aarch64-linux-gnu qemu-user for it"
+endif
 
 # ---- longer ones, run before a release -----------------------------------------------------------
 
