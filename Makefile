@@ -90,16 +90,16 @@ test-dev: build-dev/build.ninja ## unit tests under AddressSanitizer and UBSan
 test-e2e: build model ## end-to-end tests of the built binary
 	$(PYTEST) tests/e2e $(ARGS)
 
-CROSS_TOOLS := $(shell command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null && echo yes)
+CROSS_TOOLS := $(shell command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null && test -d /usr/src/googletest && echo yes)
 .PHONY: test-neon
-test-neon: .venv/setup.stamp ## kernel tests for 64-bit Arm under qemu-user (where g++-aarch64-linux-gnu and qemu-user are)
+test-neon: .venv/setup.stamp ## kernel tests for 64-bit Arm under qemu-user (where its tools are installed)
 ifeq ($(CROSS_TOOLS),yes)
 	cmake -S tests/neon -B build-neon -G Ninja -DCMAKE_BUILD_TYPE=Release \
 	  -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64-linux-gnu.cmake
 	cmake --build build-neon -j $(JOBS)
 	$(CTEST) --test-dir build-neon
 else
-	@echo "test-neon: skipped; apt-get install g++-aarch64-linux-gnu qemu-user for it"
+	@echo "test-neon: skipped; apt-get install g++-aarch64-linux-gnu qemu-user googletest for it"
 endif
 
 # ---- longer ones, run before a release -----------------------------------------------------------
