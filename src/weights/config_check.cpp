@@ -11,6 +11,26 @@ struct Bound {
   std::int64_t value, limit;
 };
 
+// No rotary dimensions: a model without rotary positions.
+Status check_rope(const RopeConfig& rope, std::int32_t head_dim, std::string_view name) {
+  const std::int32_t rotary = rope.rotary_dim;
+  if (rotary == 1 || rotary < 0 || rotary > head_dim || rotary % 2 != 0) {
+    return make_error(
+        ErrorCode::kBadFile,
+        "{}: {} rotary dimensions; an even number from 2 to the head size {} is needed", name,
+        rotary, head_dim);
+  }
+  if (!(rope.theta > 0 && std::isfinite(rope.theta))) {
+    return make_error(ErrorCode::kBadFile, "{}: the RoPE base is {}; it must be positive", name,
+                      rope.theta);
+  }
+  if (!(rope.factor > 0 && std::isfinite(rope.factor))) {
+    return make_error(ErrorCode::kBadFile, "{}: the RoPE factor is {}; it must be positive", name,
+                      rope.factor);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_config(const ModelConfig& config, std::string_view name) {
@@ -35,13 +55,8 @@ Status check_config(const ModelConfig& config, std::string_view name) {
                       "{}: {} attention heads are not a multiple of {} key-value heads", name,
                       config.num_heads, config.num_kv_heads);
   }
-  const std::int32_t rotary = config.rope.rotary_dim;
-  if (rotary < 2 || rotary > config.head_dim || rotary % 2 != 0) {
-    return make_error(
-        ErrorCode::kBadFile,
-        "{}: {} rotary dimensions; an even number from 2 to the head size {} is needed", name,
-        rotary, config.head_dim);
-  }
+  QUIRE_TRY(check_rope(config.rope, config.head_dim, name));
+  if (config.sliding_rope) QUIRE_TRY(check_rope(*config.sliding_rope, config.head_dim, name));
   if (config.sliding_window < 0) {
     return make_error(ErrorCode::kBadFile, "{}: the sliding window is {}; it must not be negative",
                       name, config.sliding_window);
@@ -49,14 +64,6 @@ Status check_config(const ModelConfig& config, std::string_view name) {
   if (!(config.norm_eps >= 0 && config.norm_eps < 1)) {
     return make_error(ErrorCode::kBadFile, "{}: the norm's epsilon is {}; it must be in [0, 1)",
                       name, config.norm_eps);
-  }
-  if (!(config.rope.theta > 0 && std::isfinite(config.rope.theta))) {
-    return make_error(ErrorCode::kBadFile, "{}: the RoPE base is {}; it must be positive", name,
-                      config.rope.theta);
-  }
-  if (!(config.rope.factor > 0 && std::isfinite(config.rope.factor))) {
-    return make_error(ErrorCode::kBadFile, "{}: the RoPE factor is {}; it must be positive", name,
-                      config.rope.factor);
   }
   return {};
 }

@@ -1,55 +1,88 @@
-// config.json and generation_config.json of a Hugging Face folder. Defaults are those of
-// transformers' LlamaConfig and MistralConfig.
-#include <array>
+// config.json and generation_config.json of a Hugging Face folder, of any model type: each family's
+// spelling of the common sizes, its defaults (hf_families.h), and every other field as it stands.
+#include <algorithm>
+#include <boost/json/array.hpp>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "weights/checked.h"
 #include "weights/config_check.h"
-#include "weights/json_fields.h"
-#include "weights/model_config.h"
+#include "weights/hf_parts.h"
 
 namespace quire {
 namespace json = boost::json;
 
+std::string_view spelled(const JsonFields& fields, std::initializer_list<std::string_view> keys) {
+  for (std::string_view key : keys) {
+    if (fields.find(key) != nullptr) return key;
+  }
+  return *keys.begin();
+}
+
+Status read_number(const JsonFields& fields, std::string_view key, double* out) {
+  QUIRE_ASSIGN(const auto value, fields.get_number(key));
+  if (value) *out = *value;
+  return {};
+}
+
 namespace {
 
-struct Family {
-  std::string_view source_architecture;  // config.json's "architectures"
-  std::string_view model_type;
-  std::string_view architecture;  // registry key
-  bool is_mistral;
-};
-constexpr std::array<Family, 2> kFamilies = {{
-    {"LlamaForCausalLM", "llama", "llama", false},
-    {"MistralForCausalLM", "mistral", "llama", true},
-}};
+std::string first_class(const JsonFields& fields) {
+  const json::value* list = fields.find("architectures");
+  if (list == nullptr || !list->is_array() || list->get_array().empty()) return {};
+  const json::value& first = list->get_array()[0];
+  return first.is_string() ? std::string(first.get_string()) : std::string();
+}
 
-Result<Family> find_family(const JsonFields& fields) {
-  std::string source;
-  if (const json::value* list = fields.find("architectures"); list != nullptr && list->is_array() &&
-                                                              !list->get_array().empty() &&
-                                                              list->get_array()[0].is_string()) {
-    source = std::string(list->get_array()[0].get_string());
-  }
+// The registry's key: model_type in its usual spelling, else what the class's name says.
+Result<std::string> read_model_type(const JsonFields& fields, ModelConfig* config) {
+  config->source_architecture = first_class(fields);
   QUIRE_ASSIGN(const auto model_type, fields.get_string("model_type"));
-  std::string known;
-  for (const Family& family : kFamilies) {
-    if (source.empty() ? model_type == family.model_type : source == family.source_architecture) {
-      return family;
-    }
-    known += (known.empty() ? "" : ", ") + std::string(family.source_architecture);
+  if (model_type && !model_type->empty()) {
+    if (config->source_architecture.empty()) config->source_architecture = *model_type;
+    return normalized_model_type(*model_type);
   }
-  return make_error(ErrorCode::kUnsupported, "{}: architecture \"{}\" is not supported; known: {}",
-                    fields.name(), printable(source.empty() ? model_type.value_or("") : source),
-                    known);
+  if (!config->source_architecture.empty()) {
+    return model_type_of_class(config->source_architecture);
+  }
+  return make_error(ErrorCode::kBadFile,
+                    "{}: neither \"model_type\" nor \"architectures\" says what the model is",
+                    fields.name());
+}
+
+// The text half of a multimodal model laid over the whole; the whole's other fields stay.
+void lay_text_config_over(json::object* object) {
+  const json::value* nested = object->if_contains("text_config");
+  if (nested == nullptr || !nested->is_object()) return;
+  const json::object text = nested->get_object();
+  object->erase("text_config");
+  for (const auto& entry : text) (*object)[entry.key()] = entry.value();
+}
+
+struct Nested {
+  const char *object, *key, *name;
+};
+// Fields that DBRX keeps in nested objects, under their common names.
+constexpr Nested kNested[] = {
+    {"attn_config", "kv_n_heads", "num_key_value_heads"},
+    {"attn_config", "rope_theta", "rope_theta"},
+    {"ffn_config", "ffn_hidden_size", "intermediate_size"},
+};
+void lift_nested(json::object* object) {
+  for (const Nested& row : kNested) {
+    const json::value* parent = object->if_contains(row.object);
+    if (parent == nullptr || !parent->is_object() || object->contains(row.name)) continue;
+    const json::value* value = parent->get_object().if_contains(row.key);
+    if (value != nullptr && !value->is_null()) (*object)[row.name] = json::value(*value);
+  }
 }
 
 // *out = the integer, the fallback when absent, or an error when absent without fallback.
 template <class T>
-Status read_int(const JsonFields& fields, std::string_view key,
+Status read_int(const JsonFields& fields, std::initializer_list<std::string_view> keys,
                 std::optional<std::int64_t> fallback, T* out) {
+  const std::string_view key = spelled(fields, keys);
   QUIRE_ASSIGN(std::optional<std::int64_t> value, fields.get_int(key));
   if (!value) value = fallback;
   if (!value) return make_error(ErrorCode::kBadFile, "{}: \"{}\" is missing", fields.name(), key);
@@ -61,26 +94,36 @@ Status read_int(const JsonFields& fields, std::string_view key,
   return {};
 }
 
-Status read_number(const JsonFields& fields, std::string_view key, double* out) {
-  QUIRE_ASSIGN(const auto value, fields.get_number(key));
-  if (value) *out = *value;
-  return {};
+// Falcon and GPTBigCode say multi_query; Falcon's new decoder has num_kv_heads instead.
+Status read_kv_heads(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
+  QUIRE_ASSIGN(const auto multi_query, fields.get_bool("multi_query"));
+  if (source.model_type == "falcon") {
+    QUIRE_ASSIGN(const auto grouped, fields.get_bool("new_decoder_architecture"));
+    if (!grouped.value_or(false)) {
+      config->num_kv_heads = multi_query.value_or(false) ? 1 : config->num_heads;
+      return {};
+    }
+  }
+  const std::int64_t usual = multi_query.value_or(false) ? 1 : config->num_heads;
+  return read_int(fields, {"num_key_value_heads", "num_kv_heads", "n_head_kv"}, usual,
+                  &config->num_kv_heads);
 }
 
-Status read_sizes(const JsonFields& fields, const Family& family, ModelConfig* config) {
-  QUIRE_TRY(read_int(fields, "vocab_size", {}, &config->vocab_size));
-  QUIRE_TRY(read_int(fields, "hidden_size", {}, &config->hidden_size));
-  QUIRE_TRY(read_int(fields, "intermediate_size", {}, &config->intermediate_size));
-  QUIRE_TRY(read_int(fields, "num_hidden_layers", {}, &config->num_layers));
-  QUIRE_TRY(read_int(fields, "num_attention_heads", {}, &config->num_heads));
-  if (config->num_heads < 1) {
-    return make_error(ErrorCode::kBadFile, "{}: \"num_attention_heads\" is {}; it must be positive",
-                      fields.name(), config->num_heads);
+// MLA's heads are the part without and the part with rotary together, whatever head_dim says.
+Status read_head_dim(const JsonFields& fields, ModelConfig* config) {
+  QUIRE_ASSIGN(const auto nope, fields.get_int("qk_nope_head_dim"));
+  QUIRE_ASSIGN(const auto rope, fields.get_int("qk_rope_head_dim"));
+  if (nope && rope) {
+    if (*nope < 1 || *nope > 4096 || *rope < 2 || *rope > 4096) {
+      return make_error(ErrorCode::kBadFile,
+                        "{}: qk_nope_head_dim {} and qk_rope_head_dim {}; sizes up to 4096 are "
+                        "expected",
+                        fields.name(), *nope, *rope);
+    }
+    config->head_dim = static_cast<std::int32_t>(*nope + *rope);
+    return {};
   }
-  // An explicit null means as many as query heads; MistralConfig's default when absent is 8.
-  const bool kv_default = family.is_mistral && !fields.has("num_key_value_heads");
-  QUIRE_TRY(read_int(fields, "num_key_value_heads", kv_default ? 8 : config->num_heads,
-                     &config->num_kv_heads));
   QUIRE_ASSIGN(const auto head_dim, fields.get_int("head_dim"));
   if (!head_dim && config->hidden_size % config->num_heads != 0) {
     return make_error(
@@ -89,93 +132,140 @@ Status read_sizes(const JsonFields& fields, const Family& family, ModelConfig* c
         "head_dim",
         fields.name(), config->hidden_size, config->num_heads);
   }
+  return read_int(fields, {"head_dim"}, config->hidden_size / config->num_heads,
+                  &config->head_dim);
+}
+
+Status read_heads(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
+  if (!source.family.attention) {
+    // Mamba 2 has heads of its own kind.
+    QUIRE_TRY(read_int(fields, {"num_heads"}, 1, &config->num_heads));
+    config->num_kv_heads = config->num_heads;
+    return read_int(fields, {"head_dim"}, 1, &config->head_dim);
+  }
+  QUIRE_TRY(read_int(fields, {"num_attention_heads", "n_head", "n_heads"}, {},
+                     &config->num_heads));
+  if (config->num_heads < 1) {
+    return make_error(ErrorCode::kBadFile, "{}: \"num_attention_heads\" is {}; it must be positive",
+                      fields.name(), config->num_heads);
+  }
+  QUIRE_TRY(read_kv_heads(source, config));
+  return read_head_dim(fields, config);
+}
+
+// Families without an own field for it: four times the hidden size; state space: `expand` times.
+Result<std::optional<std::int64_t>> implied_intermediate(const HfSource& source,
+                                                         const ModelConfig& config) {
+  constexpr std::string_view kFourTimes[] = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gptj",
+                                             "mpt"};
+  for (std::string_view each : kFourTimes) {
+    if (each == source.model_type) return 4 * config.hidden_size;
+  }
+  if (source.family.attention) return std::nullopt;
+  QUIRE_ASSIGN(const auto expand, source.fields.get_int("expand"));
+  return std::clamp<std::int64_t>(expand.value_or(2), 1, 64) * config.hidden_size;
+}
+
+Status read_sizes(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
+  QUIRE_TRY(read_int(fields, {"vocab_size"}, {}, &config->vocab_size));
+  QUIRE_TRY(read_int(fields, {"hidden_size", "n_embd", "d_model"}, {}, &config->hidden_size));
+  if (config->hidden_size < 1 || config->hidden_size > 1 << 20) {
+    return make_error(ErrorCode::kBadFile, "{}: the hidden size is {}; it must be from 1 to {}",
+                      fields.name(), config->hidden_size, 1 << 20);
+  }
+  QUIRE_ASSIGN(const auto implied, implied_intermediate(source, *config));
+  QUIRE_TRY(read_int(fields, {"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim"},
+                     implied, &config->intermediate_size));
   QUIRE_TRY(
-      read_int(fields, "head_dim", config->hidden_size / config->num_heads, &config->head_dim));
-  QUIRE_TRY(read_int(fields, "max_position_embeddings", family.is_mistral ? 131072 : 2048,
-                     &config->max_position));
+      read_int(fields, {"num_hidden_layers", "n_layer", "n_layers"}, {}, &config->num_layers));
+  QUIRE_TRY(read_heads(source, config));
+  return read_int(fields,
+                  {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"},
+                  2048, &config->max_position);
+}
+
+struct Synonym {
+  std::string_view from, to;
+};
+// One spelling per function. Others pass through: the model says whether it knows them.
+constexpr Synonym kActivations[] = {
+    {"swish", "silu"},
+    {"gelu_new", "gelu_pytorch_tanh"},
+    {"gelu_fast", "gelu_pytorch_tanh"},
+    {"gelu_tanh", "gelu_pytorch_tanh"},
+};
+
+Status read_activation(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
+  const json::value* nested = source.object.if_contains("ffn_config");
+  if (nested != nullptr && nested->is_object()) {  // DBRX
+    nested = nested->get_object().if_contains("ffn_act_fn");
+    if (nested != nullptr && nested->is_object()) {
+      QUIRE_ASSIGN(const auto name,
+                   JsonFields(nested->get_object(), fields.name()).get_string("name"));
+      config->activation = name.value_or("silu");
+    }
+  }
+  QUIRE_ASSIGN(const auto activation,
+               fields.get_string(spelled(fields, {"hidden_activation", "activation_function",
+                                                  "hidden_act", "activation"})));
+  if (activation) config->activation = *activation;
+  for (const Synonym& each : kActivations) {
+    if (each.from == config->activation) config->activation = each.to;
+  }
+  // The first Gemma files say "gelu" and mean the tanh form.
+  if (source.model_type == "gemma" && config->activation == "gelu") {
+    config->activation = "gelu_pytorch_tanh";
+  }
   return {};
 }
 
-Status read_options(const JsonFields& fields, const Family& family, ModelConfig* config) {
+Status read_biases(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
+  QUIRE_ASSIGN(const auto attention,
+               fields.get_bool(spelled(fields, {"attention_bias", "use_qkv_bias", "qkv_bias"})));
+  QUIRE_ASSIGN(const auto output, fields.get_bool("attention_out_bias"));
+  QUIRE_ASSIGN(const auto mlp, fields.get_bool("mlp_bias"));
+  QUIRE_ASSIGN(const auto all, fields.get_bool(spelled(fields, {"use_bias", "enable_bias", "bias"})));
+  switch (source.family.bias) {
+    case BiasRule::kNone:
+      return {};
+    case BiasRule::kFlag:
+      config->attention_bias = config->attention_out_bias = attention.value_or(false);
+      config->mlp_bias = mlp.value_or(false);
+      return {};
+    case BiasRule::kQkvFlag:
+      config->attention_bias = attention.value_or(false);
+      config->attention_out_bias = output.value_or(false);
+      config->mlp_bias = mlp.value_or(false);
+      return {};
+    case BiasRule::kQkv:
+      config->attention_bias = true;
+      return {};
+    case BiasRule::kAllFlag:
+      config->attention_bias = config->attention_out_bias = config->mlp_bias = all.value_or(false);
+      return {};
+    case BiasRule::kAll:
+      config->attention_bias = config->attention_out_bias = config->mlp_bias = true;
+      return {};
+  }
+  return {};
+}
+
+Status read_options(const HfSource& source, ModelConfig* config) {
+  const JsonFields& fields = source.fields;
   config->norm_eps = 1e-6;
-  QUIRE_TRY(read_number(fields, "rms_norm_eps", &config->norm_eps));
-  QUIRE_ASSIGN(const auto activation, fields.get_string("hidden_act"));
-  config->activation = activation.value_or("silu");
-  if (config->activation == "swish") config->activation = "silu";
-  if (config->activation != "silu") {
-    return make_error(ErrorCode::kUnsupported,
-                      "{}: hidden_act \"{}\" is not supported; known: silu", fields.name(),
-                      printable(config->activation));
-  }
-  QUIRE_ASSIGN(const auto tied, fields.get_bool("tie_word_embeddings"));
+  QUIRE_TRY(read_number(fields,
+                        spelled(fields, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                         "norm_epsilon", "norm_eps", "block_norm_eps"}),
+                        &config->norm_eps));
+  QUIRE_TRY(read_activation(source, config));
+  QUIRE_ASSIGN(const auto tied,
+               fields.get_bool(spelled(fields, {"tie_word_embeddings", "tie_embedding"})));
   config->tied_embeddings = tied.value_or(false);
-  if (family.is_mistral) {
-    // Mistral has no biases; its window is on when absent, and null turns it off.
-    return read_int(fields, "sliding_window", fields.has("sliding_window") ? 0 : 4096,
-                    &config->sliding_window);
-  }
-  QUIRE_ASSIGN(const auto attention_bias, fields.get_bool("attention_bias"));
-  config->attention_bias = config->attention_out_bias = attention_bias.value_or(false);
-  QUIRE_ASSIGN(const auto mlp_bias, fields.get_bool("mlp_bias"));
-  config->mlp_bias = mlp_bias.value_or(false);
-  return {};
-}
-
-// The kind and its numbers. scaling: rope_scaling, or the newer rope_parameters.
-Status read_rope_kind(const JsonFields& scaling, ModelConfig* config) {
-  RopeConfig& rope = config->rope;
-  QUIRE_TRY(read_number(scaling, "rope_theta", &rope.theta));
-  QUIRE_ASSIGN(auto kind, scaling.get_string("rope_type"));
-  if (!kind) {
-    QUIRE_ASSIGN(kind, scaling.get_string("type"));
-  }
-  rope.kind_name = kind.value_or("default");
-  if (rope.kind_name == "default") return {};
-  const bool is_llama3 = rope.kind_name == "llama3";
-  if (!is_llama3 && rope.kind_name != "linear") {
-    rope.kind = RopeConfig::Kind::kUnsupported;
-    return make_error(ErrorCode::kUnsupported,
-                      "{}: RoPE kind \"{}\" is not supported; known: default, linear, llama3",
-                      scaling.name(), printable(rope.kind_name));
-  }
-  rope.kind = is_llama3 ? RopeConfig::Kind::kLlama3 : RopeConfig::Kind::kLinear;
-  rope.factor = 0;  // required: check_config refuses 0
-  QUIRE_TRY(read_number(scaling, "factor", &rope.factor));
-  if (!is_llama3) return {};
-  QUIRE_TRY(read_number(scaling, "low_freq_factor", &rope.low_freq_factor));
-  QUIRE_TRY(read_number(scaling, "high_freq_factor", &rope.high_freq_factor));
-  rope.original_max_position = static_cast<double>(config->max_position);
-  QUIRE_TRY(read_number(scaling, "original_max_position_embeddings", &rope.original_max_position));
-  if (!(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor &&
-        rope.original_max_position >= 1)) {
-    return make_error(ErrorCode::kBadFile,
-                      "{}: llama3 RoPE needs 0 < low_freq_factor < high_freq_factor and a positive "
-                      "original_max_position_embeddings; they are {}, {} and {}",
-                      scaling.name(), rope.low_freq_factor, rope.high_freq_factor,
-                      rope.original_max_position);
-  }
-  return {};
-}
-
-Status read_rope(const JsonFields& fields, ModelConfig* config) {
-  QUIRE_TRY(read_number(fields, "rope_theta", &config->rope.theta));
-  double rotary_share = 1.0;
-  QUIRE_TRY(read_number(fields, "partial_rotary_factor", &rotary_share));
-  QUIRE_ASSIGN(const json::object* scaling, fields.get_object("rope_parameters"));
-  if (scaling == nullptr) {
-    QUIRE_ASSIGN(scaling, fields.get_object("rope_scaling"));
-  }
-  if (scaling != nullptr) {
-    const JsonFields scaling_fields(*scaling, fields.name());
-    QUIRE_TRY(read_number(scaling_fields, "partial_rotary_factor", &rotary_share));
-    QUIRE_TRY(read_rope_kind(scaling_fields, config));
-  }
-  if (!(rotary_share > 0 && rotary_share <= 1)) {
-    return make_error(ErrorCode::kBadFile, "{}: partial_rotary_factor is {}; it must be in (0, 1]",
-                      fields.name(), rotary_share);
-  }
-  config->rope.rotary_dim = static_cast<std::int32_t>(config->head_dim * rotary_share);
-  return {};
+  return read_biases(source, config);
 }
 
 Status read_dtype(const JsonFields& fields, ModelConfig* config) {
@@ -189,9 +279,14 @@ Status read_dtype(const JsonFields& fields, ModelConfig* config) {
     config->stored_dtype = DType::kBF16;
   } else if (*dtype == "float16") {
     config->stored_dtype = DType::kF16;
+  } else if (*dtype == "float8_e4m3fn") {
+    config->stored_dtype = DType::kF8E4M3;
+  } else if (*dtype == "float8_e5m2") {
+    config->stored_dtype = DType::kF8E5M2;
   } else {
     return make_error(ErrorCode::kUnsupported,
-                      "{}: dtype \"{}\" is not supported; known: float32, bfloat16, float16",
+                      "{}: dtype \"{}\" is not supported; known: float32, bfloat16, float16, "
+                      "float8_e4m3fn, float8_e5m2",
                       fields.name(), printable(*dtype));
   }
   return {};
@@ -237,17 +332,23 @@ Status read_generation(std::string_view text, ModelConfig* config) {
 Result<ModelConfig> parse_hf_config(std::string_view config_json,
                                     std::string_view generation_config_json) {
   constexpr std::string_view kName = "config.json";
-  QUIRE_ASSIGN(const json::object object, parse_json_object(config_json, kName));
-  const JsonFields fields(object, kName);
-  QUIRE_ASSIGN(const Family family, find_family(fields));
+  QUIRE_ASSIGN(json::object object, parse_json_object(config_json, kName));
+  const std::string outer_class = first_class(JsonFields(object, kName));
+  lay_text_config_over(&object);
+  lift_nested(&object);
   ModelConfig config;
-  config.architecture = family.architecture;
-  config.source_architecture = family.source_architecture;
+  const JsonFields fields(object, kName);
+  QUIRE_ASSIGN(config.architecture, read_model_type(fields, &config));
+  if (!outer_class.empty()) config.source_architecture = outer_class;
+  add_family_defaults(config.architecture, &object);
+  const HfSource source{object, fields, config.architecture, hf_family(config.architecture)};
   QUIRE_TRY(refuse_quantized(fields));
-  QUIRE_TRY(read_sizes(fields, family, &config));
-  QUIRE_TRY(read_options(fields, family, &config));
-  QUIRE_TRY(read_rope(fields, &config));
+  QUIRE_TRY(read_sizes(source, &config));
+  QUIRE_TRY(read_options(source, &config));
+  QUIRE_TRY(read_hf_layers(source, &config));
+  QUIRE_TRY(read_hf_rope(source, &config));
   QUIRE_TRY(read_dtype(fields, &config));
+  flatten_json(object, &config.fields);
   QUIRE_TRY(check_config(config, kName));
   QUIRE_TRY(read_special_ids(fields, &config));
   if (!generation_config_json.empty()) QUIRE_TRY(read_generation(generation_config_json, &config));

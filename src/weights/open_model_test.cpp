@@ -110,7 +110,7 @@ TEST(OpenModel, SaysWhatIsWrong) {
   folder.write("b.gguf", "GGUF");
   expect_error(open_model(folder.path()), "holds 2 .gguf files; name one of them");
   folder.write("config.json", "{}");
-  expect_error(open_model(folder.path()), "config.json: architecture");
+  expect_error(open_model(folder.path()), "config.json: neither");
   folder.write("config.json", tiny_config_json());
   expect_error(open_model(folder.path()), "has neither model.safetensors");
   folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "../../x.safetensors"}})");
