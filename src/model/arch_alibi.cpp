@@ -7,7 +7,8 @@
 namespace quire {
 namespace {
 
-// MPT's order of slopes for a head count that isn't a power of two: every other one of the next power's, odd ones first.
+// MPT's order of slopes for a head count that isn't a power of two: every other one of the next
+// power's, odd ones first.
 std::vector<float> mpt_slopes(std::int32_t heads, double max_bias) {
   std::int32_t power = 1;
   while (power < heads) power *= 2;
@@ -50,8 +51,9 @@ ModelSpec transformer_h(const ModelConfig& config, ActivationKind activation) {
 // Rows [head][q k v], which a GGUF has as q | k | v.
 Result<ModelSpec> bloom_spec(const ModelConfig& config) {
   if (config.fields.boolean("apply_residual_connection_post_layernorm", false)) {
-    return make_error(ErrorCode::kUnsupported,
-                      "apply_residual_connection_post_layernorm is true: only pre-norm BLOOM is supported");
+    return make_error(
+        ErrorCode::kUnsupported,
+        "apply_residual_connection_post_layernorm is true: only pre-norm BLOOM is supported");
   }
   ModelSpec model = transformer_h(config, ActivationKind::kGeluTanh);
   for (LayerSpec& layer : model.layers) {
@@ -63,7 +65,8 @@ Result<ModelSpec> bloom_spec(const ModelConfig& config) {
   return model;
 }
 
-// expansion_ratio is ignored, as transformers does: the MLP is 4 * d_model wide (a GGUF says its width).
+// expansion_ratio is ignored, as transformers does: the MLP is 4 * d_model wide (a GGUF says its
+// width).
 Result<ModelSpec> mpt_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "transformer.blocks.");
@@ -73,7 +76,8 @@ Result<ModelSpec> mpt_spec(const ModelConfig& config) {
   for (LayerSpec& layer : model.layers) {
     layer.input_norm.name = "norm_1";
     layer.mlp_norm.name = "norm_2";
-    if (!config.from_gguf) mlp_of(layer).intermediate = static_cast<std::int32_t>(4 * config.hidden_size);
+    if (!config.from_gguf)
+      mlp_of(layer).intermediate = static_cast<std::int32_t>(4 * config.hidden_size);
     AttentionSpec& attention = attention_of(layer);
     attention.layout = QkvLayout::kFused;
     attention.kv_heads = config.num_heads;
@@ -85,7 +89,8 @@ Result<ModelSpec> mpt_spec(const ModelConfig& config) {
   model.embedding = "transformer.wte";
   model.final_norm.name = "transformer.norm_f";
   use_layer_norms(config, model, false);
-  use_alibi(model, mpt_slopes(config.num_heads, config.fields.number("attn_config.alibi_bias_max", 8.0)));
+  use_alibi(model,
+            mpt_slopes(config.num_heads, config.fields.number("attn_config.alibi_bias_max", 8.0)));
   return model;
 }
 
@@ -93,7 +98,8 @@ Result<ModelSpec> mpt_spec(const ModelConfig& config) {
 Result<ModelSpec> falcon_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kGeluErf));
   ModelSpec model = transformer_h(config, activation);
-  const bool grouped = config.fields.boolean("new_decoder_architecture", config.from_gguf && config.num_kv_heads > 1);
+  const bool grouped = config.fields.boolean("new_decoder_architecture",
+                                             config.from_gguf && config.num_kv_heads > 1);
   const bool multi_query = config.fields.boolean("multi_query", true);
   const bool parallel = grouped || config.fields.boolean("parallel_attn", true);
   const bool two_norms = grouped && config.fields.integer("num_ln_in_parallel_attn", 2) == 2;
@@ -101,7 +107,9 @@ Result<ModelSpec> falcon_spec(const ModelConfig& config) {
     AttentionSpec& attention = attention_of(layer);
     if (!config.from_gguf) {
       attention.kv_heads = grouped ? config.num_kv_heads : multi_query ? 1 : config.num_heads;
-      attention.layout = grouped ? QkvLayout::kPerGroup : multi_query ? QkvLayout::kFused : QkvLayout::kPerHead;
+      attention.layout = grouped       ? QkvLayout::kPerGroup
+                         : multi_query ? QkvLayout::kFused
+                                       : QkvLayout::kPerHead;
     } else {
       attention.layout = QkvLayout::kFused;
     }
@@ -114,7 +122,7 @@ Result<ModelSpec> falcon_spec(const ModelConfig& config) {
     }
   }
   if (config.fields.boolean("alibi", false)) {
-    std::vector<float> slopes = alibi_slopes(config.num_heads);   // divided together with the scores
+    std::vector<float> slopes = alibi_slopes(config.num_heads);  // divided together with the scores
     for (float& slope : slopes) slope /= std::sqrt(static_cast<float>(config.head_dim));
     use_alibi(model, slopes);
   }

@@ -8,12 +8,12 @@ Result<ModelSpec> apertus_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kXielu));
   ModelSpec model = llama_like(config);
   use_plain_mlp(model, "mlp.up_proj", "mlp.down_proj", activation);
-  std::vector<std::vector<double>> values;   // a GGUF has them in its metadata, one per layer
+  std::vector<std::vector<double>> values;  // a GGUF has them in its metadata, one per layer
   for (const char* name : {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"}) {
     values.push_back(config.fields.numbers(name));
     if (config.from_gguf && values.back().size() != model.layers.size()) {
-      return make_error(ErrorCode::kBadFile, "{} has {} values, the model {} layers", name, values.back().size(),
-                        model.layers.size());
+      return make_error(ErrorCode::kBadFile, "{} has {} values, the model {} layers", name,
+                        values.back().size(), model.layers.size());
     }
   }
   for (std::size_t i = 0; i < model.layers.size(); ++i) {

@@ -1,5 +1,5 @@
-// Cohere Command R and Command R7B (Cohere 2): attention and MLP side by side behind one LayerNorm, interleaved rotary
-// positions, scaled logits.
+// Cohere Command R and Command R7B (Cohere 2): attention and MLP side by side behind one LayerNorm,
+// interleaved rotary positions, scaled logits.
 #include "model/arch_common.h"
 #include "model/architectures.h"
 
@@ -26,7 +26,8 @@ Result<ModelSpec> cohere_spec(const ModelConfig& config) {
 // Every fourth layer sees everything and has no positions.
 Result<ModelSpec> cohere2_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(ModelSpec model, cohere_spec(config));
-  const std::int64_t pattern = period_of(config, {"sliding_window_pattern", "_sliding_window_pattern"}, 4);
+  const std::int64_t pattern =
+      period_of(config, {"sliding_window_pattern", "_sliding_window_pattern"}, 4);
   set_windows(config, model, [&](std::int32_t layer) { return (layer + 1) % pattern != 0; });
   for (LayerSpec& layer : model.layers) {
     if (attention_of(layer).window == 0) attention_of(layer).rope = -1;

@@ -54,7 +54,8 @@ ModelSpec llama_like(const ModelConfig& config) {
   model.vocab_size = config.vocab_size;
   model.hidden_size = config.hidden_size;
   model.ropes = {config.rope};
-  for (std::int32_t i = 0; i < config.num_layers; ++i) model.layers.push_back(llama_layer(config, i));
+  for (std::int32_t i = 0; i < config.num_layers; ++i)
+    model.layers.push_back(llama_layer(config, i));
   model.final_norm = rms_norm(config, "model.norm");
   model.tied_head = config.tied_embeddings;
   return model;
@@ -102,7 +103,8 @@ bool is_sliding(const ModelConfig& config, std::int32_t layer, bool implied) {
   return config.layer_types[static_cast<std::size_t>(layer)] == "sliding_attention";
 }
 
-void set_windows(const ModelConfig& config, ModelSpec& model, const std::function<bool(std::int32_t)>& implied) {
+void set_windows(const ModelConfig& config, ModelSpec& model,
+                 const std::function<bool(std::int32_t)>& implied) {
   if (config.sliding_rope && model.ropes.size() == 1) model.ropes.push_back(*config.sliding_rope);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
@@ -116,7 +118,8 @@ void set_windows(const ModelConfig& config, ModelSpec& model, const std::functio
 Result<ActivationKind> activation_of(const ModelConfig& config, ActivationKind otherwise) {
   if (config.from_gguf) return otherwise;
   std::string name = config.activation == "silu" ? "" : config.activation;
-  for (const char* field : {"hidden_activation", "hidden_act", "activation_function", "activation"}) {
+  for (const char* field :
+       {"hidden_activation", "hidden_act", "activation_function", "activation"}) {
     if (config.fields.has(field)) {
       name = config.fields.text(field, name);
       break;
@@ -125,21 +128,24 @@ Result<ActivationKind> activation_of(const ModelConfig& config, ActivationKind o
   if (name.empty()) return otherwise;
   if (name == "silu" || name == "swish") return ActivationKind::kSilu;
   if (name == "gelu" || name == "gelu_python") return ActivationKind::kGeluErf;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return ActivationKind::kGeluTanh;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
+    return ActivationKind::kGeluTanh;
   if (name == "quick_gelu") return ActivationKind::kGeluQuick;
   if (name == "relu") return ActivationKind::kRelu;
   if (name == "relu2") return ActivationKind::kRelu2;
   if (name == "xielu") return ActivationKind::kXielu;
-  return make_error(ErrorCode::kUnsupported,
-                    "activation \"{}\" of the configuration is not supported; known: silu, gelu, gelu_new, "
-                    "gelu_pytorch_tanh, quick_gelu, relu, relu2, xielu",
-                    name);
+  return make_error(
+      ErrorCode::kUnsupported,
+      "activation \"{}\" of the configuration is not supported; known: silu, gelu, gelu_new, "
+      "gelu_pytorch_tanh, quick_gelu, relu, relu2, xielu",
+      name);
 }
 
 std::int64_t first_integer(const ModelConfig& config, std::initializer_list<std::string_view> names,
                            std::int64_t otherwise) {
   for (std::string_view name : names) {
-    const std::vector<std::int64_t> values = config.fields.integers(name);   // some give one per layer, all alike
+    const std::vector<std::int64_t> values =
+        config.fields.integers(name);  // some give one per layer, all alike
     if (!values.empty()) return values.front();
   }
   return otherwise;
@@ -151,7 +157,8 @@ std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::str
 }
 
 std::int32_t intermediate_or_4x(const ModelConfig& config) {
-  const std::int64_t size = config.intermediate_size > 0 ? config.intermediate_size : 4 * config.hidden_size;
+  const std::int64_t size =
+      config.intermediate_size > 0 ? config.intermediate_size : 4 * config.hidden_size;
   return static_cast<std::int32_t>(size);
 }
 
@@ -167,11 +174,12 @@ MlpSpec gated_mlp(std::string_view prefix, std::int64_t intermediate) {
 
 MoeSpec moe_of(const ModelConfig& config) {
   MoeSpec moe;
-  moe.experts = static_cast<std::int32_t>(
-      first_integer(config, {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0));
-  moe.top_k = static_cast<std::int32_t>(first_integer(config, {"num_experts_per_tok", "moe_topk", "moe_k"}, 1));
-  moe.intermediate =
-      static_cast<std::int32_t>(first_integer(config, {"moe_intermediate_size"}, config.intermediate_size));
+  moe.experts = static_cast<std::int32_t>(first_integer(
+      config, {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0));
+  moe.top_k = static_cast<std::int32_t>(
+      first_integer(config, {"num_experts_per_tok", "moe_topk", "moe_k"}, 1));
+  moe.intermediate = static_cast<std::int32_t>(
+      first_integer(config, {"moe_intermediate_size"}, config.intermediate_size));
   moe.expert = gated_mlp("", moe.intermediate);
   if (config.from_gguf) moe.storage = ExpertStorage::kStacked;
   return moe;
@@ -206,7 +214,8 @@ std::vector<float> alibi_slopes(std::int32_t heads, double max_bias) {
   while (power * 2 <= heads) power *= 2;
   std::vector<float> slopes;
   for (std::int32_t h = 0; h < heads; ++h) {
-    const double exponent = h < power ? max_bias / power * (h + 1) : max_bias / (2 * power) * (2 * (h - power) + 1);
+    const double exponent =
+        h < power ? max_bias / power * (h + 1) : max_bias / (2 * power) * (2 * (h - power) + 1);
     slopes.push_back(static_cast<float>(std::exp2(-exponent)));
   }
   return slopes;

@@ -1,5 +1,5 @@
-// What the architectures' files share: a Llama-like decoder to start from, and readers of the fields that several
-// families spell differently. Pure functions.
+// What the architectures' files share: a Llama-like decoder to start from, and readers of the
+// fields that several families spell differently. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace quire {
 NormSpec rms_norm(const ModelConfig& config, std::string name);
 NormSpec layer_norm(const ModelConfig& config, std::string name, bool bias = true);
 
-// Llama: pre-norm layers "model.layers.N." of grouped-query attention with rotary positions (ropes[0]) and a gated SiLU
-// MLP, the configuration's window in every layer, its biases required. A family changes what it does otherwise.
+// Llama: pre-norm layers "model.layers.N." of grouped-query attention with rotary positions
+// (ropes[0]) and a gated SiLU MLP, the configuration's window in every layer, its biases required.
+// A family changes what it does otherwise.
 ModelSpec llama_like(const ModelConfig& config);
 
 // Of a layer whose mixer is attention, and of one whose feed-forward part is an MLP.
@@ -31,13 +32,15 @@ void set_layer_prefix(ModelSpec& model, std::string_view prefix);
 void use_layer_norms(const ModelConfig& config, ModelSpec& model, bool bias = true);
 void use_plain_mlp(ModelSpec& model, std::string up, std::string down, ActivationKind activation);
 
-// Gives the layers that slide the configuration's window (and its sliding rope, where it has one) and the others none.
-// layer_types of the file decide, else implied(layer).
-void set_windows(const ModelConfig& config, ModelSpec& model, const std::function<bool(std::int32_t)>& implied);
+// Gives the layers that slide the configuration's window (and its sliding rope, where it has one)
+// and the others none. layer_types of the file decide, else implied(layer).
+void set_windows(const ModelConfig& config, ModelSpec& model,
+                 const std::function<bool(std::int32_t)>& implied);
 // The same question of one layer.
 bool is_sliding(const ModelConfig& config, std::int32_t layer, bool implied);
 
-// The configuration's activation, by any of its spellings; `otherwise` where it names none (a GGUF never does).
+// The configuration's activation, by any of its spellings; `otherwise` where it names none (a GGUF
+// never does).
 Result<ActivationKind> activation_of(const ModelConfig& config, ActivationKind otherwise);
 
 // The first of these fields that the file has.
@@ -49,19 +52,19 @@ std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::str
 // The feed-forward width: the configuration's, or 4 * hidden (the GPT family's default).
 std::int32_t intermediate_or_4x(const ModelConfig& config);
 
-// Sizes of the routed experts under their usual spellings and the names of Qwen and DeepSeek ("mlp.gate",
-// "mlp.experts.E.gate_proj"); stacked in a GGUF.
+// Sizes of the routed experts under their usual spellings and the names of Qwen and DeepSeek
+// ("mlp.gate", "mlp.experts.E.gate_proj"); stacked in a GGUF.
 MoeSpec moe_of(const ModelConfig& config);
-// DeepSeek V3's: sigmoid scores, a correction bias for the choice, groups by their two best, shared experts
-// "mlp.shared_experts" as wide as all of them together, scaled weights.
+// DeepSeek V3's: sigmoid scores, a correction bias for the choice, groups by their two best, shared
+// experts "mlp.shared_experts" as wide as all of them together, scaled weights.
 MoeSpec sigmoid_moe_of(const ModelConfig& config);
 // What the file says of its router's scores; `otherwise` where it says nothing.
 bool uses_sigmoid_router(const ModelConfig& config, bool otherwise);
 // "<prefix>.gate_proj", ".up_proj", ".down_proj" of this width.
 MlpSpec gated_mlp(std::string_view prefix, std::int64_t intermediate);
 
-// BLOOM's slopes (Press et al., 2022): powers of 2^(-8/n) for n heads, a power of two; odd powers of 2^(-4/n) for the
-// heads beyond it.
+// BLOOM's slopes (Press et al., 2022): powers of 2^(-8/n) for n heads, a power of two; odd powers
+// of 2^(-4/n) for the heads beyond it.
 std::vector<float> alibi_slopes(std::int32_t heads, double max_bias = 8.0);
 
 }  // namespace quire

@@ -1,4 +1,5 @@
-// DBRX: fused and clipped q, k, v, LayerNorms without bias, experts stacked along their rows (w1 gate, v1 up, w2 down).
+// DBRX: fused and clipped q, k, v, LayerNorms without bias, experts stacked along their rows (w1
+// gate, v1 up, w2 down).
 #include "model/arch_common.h"
 #include "model/architectures.h"
 
@@ -8,10 +9,11 @@ Result<ModelSpec> dbrx_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "transformer.blocks.");
   MoeSpec moe = moe_of(config);
-  moe.experts = static_cast<std::int32_t>(first_integer(config, {"ffn_config.moe_num_experts"}, moe.experts));
+  moe.experts =
+      static_cast<std::int32_t>(first_integer(config, {"ffn_config.moe_num_experts"}, moe.experts));
   moe.top_k = static_cast<std::int32_t>(first_integer(config, {"ffn_config.moe_top_k"}, moe.top_k));
-  moe.intermediate =
-      static_cast<std::int32_t>(first_integer(config, {"ffn_config.ffn_hidden_size"}, moe.intermediate));
+  moe.intermediate = static_cast<std::int32_t>(
+      first_integer(config, {"ffn_config.ffn_hidden_size"}, moe.intermediate));
   moe.expert = gated_mlp("", moe.intermediate);
   moe.normalize = config.fields.number("ffn_config.moe_normalize_expert_weights", 1.0) > 0.0;
   moe.router = "ffn.router.layer";
@@ -24,7 +26,8 @@ Result<ModelSpec> dbrx_spec(const ModelConfig& config) {
     moe.expert_suffix.clear();
     moe.down_transposed = true;
   }
-  const double clip = config.fields.number("clip_qkv", config.fields.number("attn_config.clip_qkv", 0.0));
+  const double clip =
+      config.fields.number("clip_qkv", config.fields.number("attn_config.clip_qkv", 0.0));
   for (LayerSpec& layer : model.layers) {
     layer.input_norm.name = "norm_attn_norm.norm_1";
     layer.mlp_norm.name = "norm_attn_norm.norm_2";
@@ -38,7 +41,7 @@ Result<ModelSpec> dbrx_spec(const ModelConfig& config) {
   model.embedding = "transformer.wte";
   model.final_norm.name = "transformer.norm_f";
   use_layer_norms(config, model, false);
-  constexpr float kNormEps = 1e-5f;   // torch's default: the configuration has none
+  constexpr float kNormEps = 1e-5f;  // torch's default: the configuration has none
   for (LayerSpec& layer : model.layers) layer.input_norm.eps = layer.mlp_norm.eps = kNormEps;
   model.final_norm.eps = kNormEps;
   return model;

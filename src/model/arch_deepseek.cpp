@@ -1,5 +1,5 @@
-// DeepSeek V2, V2 Lite and V3 (GGUF's "deepseek2"), MiniCPM3: multi-head latent attention. dots.llm1, which has
-// DeepSeek V3's experts behind ordinary attention.
+// DeepSeek V2, V2 Lite and V3 (GGUF's "deepseek2"), MiniCPM3: multi-head latent attention.
+// dots.llm1, which has DeepSeek V3's experts behind ordinary attention.
 #include <cmath>
 
 #include "model/arch_common.h"
@@ -8,7 +8,8 @@
 namespace quire {
 namespace {
 
-constexpr float kLatentNormEps = 1e-6f;   // transformers' default, whatever rms_norm_eps; llama.cpp takes the file's
+constexpr float kLatentNormEps =
+    1e-6f;  // transformers' default, whatever rms_norm_eps; llama.cpp takes the file's
 
 Result<MlaSpec> mla_of(const ModelConfig& config) {
   MlaSpec mla;
@@ -32,19 +33,23 @@ Result<MlaSpec> mla_of(const ModelConfig& config) {
 
 // Yarn's attention factor also goes into the softmax scale, squared: once for q, once for k.
 float yarn_softmax_factor(const RopeConfig& rope) {
-  if (rope.kind == RopeConfig::Kind::kDefault || rope.mscale_all_dim == 0.0 || rope.factor <= 1.0) return 1.0f;
+  if (rope.kind == RopeConfig::Kind::kDefault || rope.mscale_all_dim == 0.0 || rope.factor <= 1.0)
+    return 1.0f;
   const double mscale = 0.1 * rope.mscale_all_dim * std::log(rope.factor) + 1.0;
   return static_cast<float>(mscale * mscale);
 }
 
-// Softmax over all experts; the best groups' best experts only. llama.cpp takes V3's score of a group for V2, too.
+// Softmax over all experts; the best groups' best experts only. llama.cpp takes V3's score of a
+// group for V2, too.
 MoeSpec softmax_moe_of(const ModelConfig& config) {
   MoeSpec moe = sigmoid_moe_of(config);
   moe.score = RouterScore::kSoftmax;
   moe.correction_bias.clear();
-  moe.normalize = config.from_gguf && config.fields.boolean("norm_topk_prob", false);   // transformers ignores it
+  moe.normalize = config.from_gguf &&
+                  config.fields.boolean("norm_topk_prob", false);  // transformers ignores it
   moe.group_score_top2 = config.from_gguf;
-  const bool grouped = config.fields.text("topk_method", "group_limited_greedy") == "group_limited_greedy";
+  const bool grouped =
+      config.fields.text("topk_method", "group_limited_greedy") == "group_limited_greedy";
   if (!grouped) moe.groups = moe.top_groups = 0;
   return moe;
 }
@@ -69,15 +74,17 @@ Result<ModelSpec> deepseek_decoder(const ModelConfig& config, const MoeSpec& moe
 }  // namespace
 
 Result<ModelSpec> deepseek_v2_spec(const ModelConfig& config) {
-  return deepseek_decoder(config, uses_sigmoid_router(config, false) ? sigmoid_moe_of(config) : softmax_moe_of(config));
+  return deepseek_decoder(
+      config, uses_sigmoid_router(config, false) ? sigmoid_moe_of(config) : softmax_moe_of(config));
 }
 
 Result<ModelSpec> deepseek_v3_spec(const ModelConfig& config) {
-  return deepseek_decoder(config, uses_sigmoid_router(config, true) ? sigmoid_moe_of(config) : softmax_moe_of(config));
+  return deepseek_decoder(
+      config, uses_sigmoid_router(config, true) ? sigmoid_moe_of(config) : softmax_moe_of(config));
 }
 
-// Scaled embedding, branches and logits (a GGUF doesn't say by how much: llama.cpp has the published model's); rotary
-// halves.
+// Scaled embedding, branches and logits (a GGUF doesn't say by how much: llama.cpp has the
+// published model's); rotary halves.
 Result<ModelSpec> minicpm3_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   QUIRE_ASSIGN(const MlaSpec mla, mla_of(config));
@@ -88,7 +95,8 @@ Result<ModelSpec> minicpm3_spec(const ModelConfig& config) {
   model.logit_multiplier = static_cast<float>(base / static_cast<double>(config.hidden_size));
   for (LayerSpec& layer : model.layers) {
     layer.mixer = mla;
-    layer.residual_multiplier = static_cast<float>(depth / std::sqrt(static_cast<double>(config.num_layers)));
+    layer.residual_multiplier =
+        static_cast<float>(depth / std::sqrt(static_cast<double>(config.num_layers)));
   }
   return model;
 }

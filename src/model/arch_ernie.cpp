@@ -12,7 +12,8 @@ ModelSpec ernie_decoder(const ModelConfig& config) {
   const bool biased = config.fields.boolean("use_bias", false) && !config.from_gguf;
   for (LayerSpec& layer : model.layers) {
     AttentionSpec& attention = attention_of(layer);
-    attention.require_qkv_bias = attention.require_output_bias = mlp_of(layer).require_bias = biased;
+    attention.require_qkv_bias = attention.require_output_bias = mlp_of(layer).require_bias =
+        biased;
     attention.ignore_output_bias = mlp_of(layer).ignore_bias = config.from_gguf;
   }
   return model;

@@ -1,4 +1,5 @@
-// EXAONE 4: norms after each part, q and k normed per head; where there are windows, the full layers have no positions.
+// EXAONE 4: norms after each part, q and k normed per head; where there are windows, the full
+// layers have no positions.
 #include "model/arch_common.h"
 #include "model/architectures.h"
 
@@ -14,7 +15,7 @@ Result<ModelSpec> exaone4_spec(const ModelConfig& config) {
     attention.q_norm = rms_norm(config, "self_attn.q_norm");
     attention.k_norm = rms_norm(config, "self_attn.k_norm");
   }
-  constexpr std::int32_t kLayersWithWindows = 64;   // llama.cpp knows windows in the 32B model only
+  constexpr std::int32_t kLayersWithWindows = 64;  // llama.cpp knows windows in the 32B model only
   if (config.sliding_window <= 0 || (config.from_gguf && config.num_layers != kLayersWithWindows)) {
     for (LayerSpec& layer : model.layers) attention_of(layer).window = 0;
     return model;

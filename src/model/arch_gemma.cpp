@@ -1,5 +1,5 @@
-// Gemma 1, 2 and 3: norms that multiply by 1 + w (a GGUF's weights include the 1), embeddings scaled by sqrt(hidden),
-// tanh gelu whatever the configuration calls it.
+// Gemma 1, 2 and 3: norms that multiply by 1 + w (a GGUF's weights include the 1), embeddings
+// scaled by sqrt(hidden), tanh gelu whatever the configuration calls it.
 #include <cmath>
 
 #include "model/arch_common.h"
@@ -26,7 +26,8 @@ ModelSpec gemma_decoder(const ModelConfig& config) {
   return model;
 }
 
-// Gemma 2 and 3: norms around both parts of a layer, scale by query_pre_attn_scalar (a GGUF folds or implies it).
+// Gemma 2 and 3: norms around both parts of a layer, scale by query_pre_attn_scalar (a GGUF folds
+// or implies it).
 ModelSpec gemma_sandwich(const ModelConfig& config) {
   ModelSpec model = gemma_decoder(config);
   model.logit_soft_cap = static_cast<float>(config.fields.number("final_logit_softcapping", 0.0));
@@ -59,7 +60,8 @@ Result<ModelSpec> gemma3_spec(const ModelConfig& config) {
     attention_of(layer).q_norm = gemma_norm(config, "self_attn.q_norm");
     attention_of(layer).k_norm = gemma_norm(config, "self_attn.k_norm");
   }
-  const std::int64_t pattern = period_of(config, {"sliding_window_pattern", "_sliding_window_pattern"}, 6);
+  const std::int64_t pattern =
+      period_of(config, {"sliding_window_pattern", "_sliding_window_pattern"}, 6);
   set_windows(config, model, [&](std::int32_t layer) { return (layer + 1) % pattern != 0; });
   return model;
 }

@@ -9,7 +9,7 @@ Result<ModelSpec> glm_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   model.ropes[0].interleaved = true;
   for (LayerSpec& layer : model.layers) {
-    attention_of(layer).require_output_bias = false;   // attention_bias is of q, k and v
+    attention_of(layer).require_output_bias = false;  // attention_bias is of q, k and v
     mlp_of(layer).fused_gate_up = "mlp.gate_up_proj";
   }
   return model;

@@ -1,4 +1,5 @@
-// The GPT family: GPT-2, StarCoder (GPT-BigCode), OPT with learned positions; GPT-J and GPT-NeoX with rotary ones.
+// The GPT family: GPT-2, StarCoder (GPT-BigCode), OPT with learned positions; GPT-J and GPT-NeoX
+// with rotary ones.
 #include <cmath>
 
 #include "model/arch_common.h"
@@ -8,7 +9,8 @@ namespace quire {
 namespace {
 
 // "transformer.h.N.": LayerNorms ln_1 and ln_2, a plain MLP.
-ModelSpec gpt_decoder(const ModelConfig& config, std::string up, std::string down, ActivationKind activation) {
+ModelSpec gpt_decoder(const ModelConfig& config, std::string up, std::string down,
+                      ActivationKind activation) {
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "transformer.h.");
   use_plain_mlp(model, std::move(up), std::move(down), activation);
@@ -67,12 +69,14 @@ Result<ModelSpec> gpt_bigcode_spec(const ModelConfig& config) {
   return model;
 }
 
-// Attention and MLP side by side behind one norm; interleaved rotary positions on the first rotary_dim elements.
+// Attention and MLP side by side behind one norm; interleaved rotary positions on the first
+// rotary_dim elements.
 Result<ModelSpec> gptj_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kGeluTanh));
   ModelSpec model = gpt_decoder(config, "mlp.fc_in", "mlp.fc_out", activation);
   model.ropes[0].interleaved = true;
-  model.ropes[0].rotary_dim = static_cast<std::int32_t>(config.fields.integer("rotary_dim", config.head_dim));
+  model.ropes[0].rotary_dim =
+      static_cast<std::int32_t>(config.fields.integer("rotary_dim", config.head_dim));
   for (LayerSpec& layer : model.layers) {
     layer.parallel = true;
     layer.mlp_norm = NormSpec{};
@@ -110,10 +114,11 @@ Result<ModelSpec> opt_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kRelu));
   const std::int64_t projected = config.fields.integer("word_embed_proj_dim", config.hidden_size);
   if (!config.fields.boolean("do_layer_norm_before", true) || projected != config.hidden_size) {
-    return make_error(ErrorCode::kUnsupported,
-                      "OPT with do_layer_norm_before false or word_embed_proj_dim {} (hidden_size {}) is not "
-                      "supported; opt-350m is the only such model",
-                      projected, config.hidden_size);
+    return make_error(
+        ErrorCode::kUnsupported,
+        "OPT with do_layer_norm_before false or word_embed_proj_dim {} (hidden_size {}) is not "
+        "supported; opt-350m is the only such model",
+        projected, config.hidden_size);
   }
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "model.decoder.layers.");

@@ -1,4 +1,5 @@
-// IBM Granite 3: Llama with multipliers of embedding, attention, residual and logits; with experts; with a shared MLP.
+// IBM Granite 3: Llama with multipliers of embedding, attention, residual and logits; with experts;
+// with a shared MLP.
 #include "model/arch_common.h"
 #include "model/architectures.h"
 

@@ -22,8 +22,9 @@ Result<ModelSpec> hunyuan_moe_spec(const ModelConfig& config) {
   moe.normalize = true;
   moe.router = "mlp.gate.wg";
   moe.has_shared = true;
-  moe.shared = gated_mlp("mlp.shared_mlp",
-                         first_integer(config, {"shared_expert_intermediate_size"}, config.intermediate_size));
+  moe.shared = gated_mlp(
+      "mlp.shared_mlp",
+      first_integer(config, {"shared_expert_intermediate_size"}, config.intermediate_size));
   for (LayerSpec& layer : model.layers) layer.mlp = moe;
   return model;
 }

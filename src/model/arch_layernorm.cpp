@@ -19,7 +19,8 @@ Result<ModelSpec> starcoder2_spec(const ModelConfig& config) {
   return model;
 }
 
-// In sequence, or parallel behind one norm; optional norms of q and k, each head with weights of its own.
+// In sequence, or parallel behind one norm; optional norms of q and k, each head with weights of
+// its own.
 Result<ModelSpec> stablelm_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kSilu));
   ModelSpec model = llama_like(config);

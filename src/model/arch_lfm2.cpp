@@ -9,12 +9,14 @@ namespace {
 
 bool is_attention(const ModelConfig& config, std::size_t layer) {
   if (layer < config.layer_types.size()) return config.layer_types[layer] == "full_attention";
-  const std::vector<std::int64_t> indices = config.fields.integers("full_attn_idxs");   // absent: all
-  return indices.empty() ||
-         std::find(indices.begin(), indices.end(), static_cast<std::int64_t>(layer)) != indices.end();
+  const std::vector<std::int64_t> indices =
+      config.fields.integers("full_attn_idxs");  // absent: all
+  return indices.empty() || std::find(indices.begin(), indices.end(),
+                                      static_cast<std::int64_t>(layer)) != indices.end();
 }
 
-// block_auto_adjust_ff_dim: the stored width is two thirds of the one named, rounded up (a GGUF says the result).
+// block_auto_adjust_ff_dim: the stored width is two thirds of the one named, rounded up (a GGUF
+// says the result).
 std::int32_t mlp_width(const ModelConfig& config) {
   std::int64_t width = first_integer(config, {"block_ff_dim"}, config.intermediate_size);
   if (!config.from_gguf && config.fields.boolean("block_auto_adjust_ff_dim", false)) {
@@ -57,13 +59,15 @@ Result<ModelSpec> lfm2_spec(const ModelConfig& config) {
   return model;
 }
 
-// Sigmoid scores with a bias for the choice; the first layers are dense. (A GGUF has routed_scaling_factor folded in.)
+// Sigmoid scores with a bias for the choice; the first layers are dense. (A GGUF has
+// routed_scaling_factor folded in.)
 Result<ModelSpec> lfm2_moe_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(ModelSpec model, lfm2_spec(config));
   MoeSpec moe = moe_of(config);
   moe.score = RouterScore::kSigmoid;
   moe.router = "feed_forward.gate";
-  if (config.fields.boolean("use_expert_bias", true)) moe.correction_bias = "feed_forward.expert_bias";
+  if (config.fields.boolean("use_expert_bias", true))
+    moe.correction_bias = "feed_forward.expert_bias";
   moe.normalize = config.fields.boolean("norm_topk_prob", true);
   moe.normalize_epsilon = 1e-6f;
   moe.weight_scale = static_cast<float>(config.fields.number("routed_scaling_factor", 1.0));

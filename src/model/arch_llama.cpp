@@ -1,5 +1,5 @@
-// Llama 2 and 3, SmolLM2, Mistral and Mixtral (also as GGUF's "llama"), Seed-OSS, Arcee and SmolLM3: pre-norm decoders
-// of grouped-query attention with rotary positions.
+// Llama 2 and 3, SmolLM2, Mistral and Mixtral (also as GGUF's "llama"), Seed-OSS, Arcee and
+// SmolLM3: pre-norm decoders of grouped-query attention with rotary positions.
 #include "model/arch_common.h"
 #include "model/architectures.h"
 

@@ -1,5 +1,6 @@
-// Llama 4 (text): layers with rotary positions see their own chunk only, every fourth has no positions, sees everything
-// and scales its queries by the position; experts in some layers, top-1, gated on the input.
+// Llama 4 (text): layers with rotary positions see their own chunk only, every fourth has no
+// positions, sees everything and scales its queries by the position; experts in some layers, top-1,
+// gated on the input.
 #include <algorithm>
 
 #include "model/arch_common.h"
@@ -9,9 +10,11 @@ namespace quire {
 namespace {
 
 bool has_rope(const ModelConfig& config, std::size_t layer) {
-  const std::vector<std::int64_t> rotary = config.fields.integers("no_rope_layers");   // 1: with positions
+  const std::vector<std::int64_t> rotary =
+      config.fields.integers("no_rope_layers");  // 1: with positions
   if (layer < rotary.size()) return rotary[layer] != 0;
-  return static_cast<std::int64_t>(layer + 1) % period_of(config, {"no_rope_layer_interval"}, 4) != 0;
+  return static_cast<std::int64_t>(layer + 1) % period_of(config, {"no_rope_layer_interval"}, 4) !=
+         0;
 }
 
 bool has_experts(const ModelConfig& config, std::size_t layer) {
@@ -42,7 +45,8 @@ Result<ModelSpec> llama4_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   model.ropes[0].interleaved = true;
   const MoeSpec moe = experts_of(config);
-  const std::int64_t dense = first_integer(config, {"intermediate_size_mlp"}, config.intermediate_size);
+  const std::int64_t dense =
+      first_integer(config, {"intermediate_size_mlp"}, config.intermediate_size);
   NormSpec l2;
   l2.kind = NormKind::kL2;
   l2.eps = static_cast<float>(config.norm_eps);
@@ -51,7 +55,8 @@ Result<ModelSpec> llama4_spec(const ModelConfig& config) {
     AttentionSpec& attention = attention_of(model.layers[i]);
     attention.window = 0;
     if (has_rope(config, i)) {
-      attention.chunk = static_cast<std::int32_t>(config.fields.integer("attention_chunk_size", 8192));
+      attention.chunk =
+          static_cast<std::int32_t>(config.fields.integer("attention_chunk_size", 8192));
       if (norms) attention.q_norm = attention.k_norm = l2;
       attention.norm_after_rope = true;
     } else {

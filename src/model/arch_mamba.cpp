@@ -26,10 +26,11 @@ ModelSpec backbone(const ModelConfig& config, const MixerSpec& mixer) {
 }
 
 std::int32_t expanded(const ModelConfig& config, const char* factor) {
-  return static_cast<std::int32_t>(config.fields.number(factor, 2.0) * static_cast<double>(config.hidden_size));
+  return static_cast<std::int32_t>(config.fields.number(factor, 2.0) *
+                                   static_cast<double>(config.hidden_size));
 }
 
-std::int32_t sixteenth(const ModelConfig& config) {   // time_step_rank "auto"
+std::int32_t sixteenth(const ModelConfig& config) {  // time_step_rank "auto"
   return static_cast<std::int32_t>((config.hidden_size + 15) / 16);
 }
 
@@ -46,7 +47,8 @@ Result<ModelSpec> mamba_spec(const ModelConfig& config) {
   return backbone(config, mixer);
 }
 
-// llama.cpp norms each group by itself, as the model's own code does; transformers norms all channels together.
+// llama.cpp norms each group by itself, as the model's own code does; transformers norms all
+// channels together.
 Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
   Mamba2Spec mixer;
   mixer.inner = size_of(config, "intermediate_size", expanded(config, "expand"));
@@ -59,7 +61,8 @@ Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
   mixer.proj_bias = config.fields.boolean("use_bias", false);
   mixer.norm_eps = static_cast<float>(config.norm_eps);
   mixer.norm_per_group = config.from_gguf;
-  const std::vector<double> limit = config.fields.numbers("time_step_limit");   // absent or infinite: none
+  const std::vector<double> limit =
+      config.fields.numbers("time_step_limit");  // absent or infinite: none
   if (limit.size() == 2) {
     mixer.dt_min = static_cast<float>(limit[0]);
     if (limit[1] < 1e30) mixer.dt_max = static_cast<float>(limit[1]);
@@ -67,7 +70,8 @@ Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
   return backbone(config, mixer);
 }
 
-// Attention without positions in every attn_layer_period-th layer, experts in every expert_layer_period-th.
+// Attention without positions in every attn_layer_period-th layer, experts in every
+// expert_layer_period-th.
 Result<ModelSpec> jamba_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   MambaSpec mixer;
@@ -89,9 +93,10 @@ Result<ModelSpec> jamba_spec(const ModelConfig& config) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     LayerSpec& layer = model.layers[i];
     const auto index = static_cast<std::int64_t>(i);
-    const bool attends = i < config.layer_types.size()
-                             ? config.layer_types[i] == "attention" || config.layer_types[i] == "full_attention"
-                             : index % attention_period == attention_offset;
+    const bool attends =
+        i < config.layer_types.size()
+            ? config.layer_types[i] == "attention" || config.layer_types[i] == "full_attention"
+            : index % attention_period == attention_offset;
     attention_of(layer).rope = -1;
     if (!attends) layer.mixer = mixer;
     layer.mlp_norm = rms_norm(config, "pre_ff_layernorm");

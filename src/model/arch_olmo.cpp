@@ -1,4 +1,5 @@
-// OLMo 1 (LayerNorm without parameters), OLMo 2 and 3 (norms after each part, q and k normed over all heads), OLMoE.
+// OLMo 1 (LayerNorm without parameters), OLMo 2 and 3 (norms after each part, q and k normed over
+// all heads), OLMoE.
 #include "model/arch_common.h"
 #include "model/architectures.h"
 
@@ -26,7 +27,7 @@ Result<ModelSpec> olmo_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   NormSpec plain;
   plain.kind = NormKind::kLayer;
-  plain.eps = 1e-5f;   // whatever the configuration says
+  plain.eps = 1e-5f;  // whatever the configuration says
   for (LayerSpec& layer : model.layers) layer.input_norm = layer.mlp_norm = plain;
   model.final_norm = plain;
   clip(config, model);

@@ -38,7 +38,8 @@ Result<ModelSpec> phi3_spec(const ModelConfig& config) {
   return model;
 }
 
-// llama.cpp routes by softmax and norms by RMS (with a bias): its GGUFs are served as it serves them.
+// llama.cpp routes by softmax and norms by RMS (with a bias): its GGUFs are served as it serves
+// them.
 Result<ModelSpec> phimoe_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   use_layer_norms(config, model);

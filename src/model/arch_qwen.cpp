@@ -31,7 +31,8 @@ void use_experts(const ModelConfig& config, const MoeSpec& moe, ModelSpec& model
   const std::vector<std::int64_t> dense = config.fields.integers("mlp_only_layers");
   const std::int64_t step = period_of(config, {"decoder_sparse_step"}, 1);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    const bool sparse = (i + 1) % step == 0 && std::find(dense.begin(), dense.end(), i) == dense.end();
+    const bool sparse =
+        (i + 1) % step == 0 && std::find(dense.begin(), dense.end(), i) == dense.end();
     if (sparse && moe.experts > 0) model.layers[static_cast<std::size_t>(i)].mlp = moe;
   }
 }
@@ -59,8 +60,9 @@ Result<ModelSpec> qwen2_moe_spec(const ModelConfig& config) {
   MoeSpec moe = moe_of(config);
   moe.normalize = config.fields.boolean("norm_topk_prob", false);
   moe.has_shared = true;
-  moe.shared = gated_mlp("mlp.shared_expert",
-                         first_integer(config, {"shared_expert_intermediate_size"}, config.intermediate_size));
+  moe.shared = gated_mlp(
+      "mlp.shared_expert",
+      first_integer(config, {"shared_expert_intermediate_size"}, config.intermediate_size));
   moe.shared_gate = "mlp.shared_expert_gate";
   use_experts(config, moe, model);
   return model;
@@ -75,7 +77,8 @@ Result<ModelSpec> qwen3_moe_spec(const ModelConfig& config) {
   return model;
 }
 
-// Three gated delta nets to one gated attention layer; norms multiply by 1 + w (a GGUF's weights include the 1).
+// Three gated delta nets to one gated attention layer; norms multiply by 1 + w (a GGUF's weights
+// include the 1).
 Result<ModelSpec> qwen3_next_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   norm_heads(config, model);
@@ -83,7 +86,8 @@ Result<ModelSpec> qwen3_next_spec(const ModelConfig& config) {
   const std::int64_t interval = period_of(config, {"full_attention_interval"}, 4);
   DeltaNetSpec delta;
   delta.key_heads = static_cast<std::int32_t>(config.fields.integer("linear_num_key_heads", 16));
-  delta.value_heads = static_cast<std::int32_t>(config.fields.integer("linear_num_value_heads", 32));
+  delta.value_heads =
+      static_cast<std::int32_t>(config.fields.integer("linear_num_value_heads", 32));
   delta.key_dim = static_cast<std::int32_t>(config.fields.integer("linear_key_head_dim", 128));
   delta.value_dim = static_cast<std::int32_t>(config.fields.integer("linear_value_head_dim", 128));
   delta.conv = static_cast<std::int32_t>(config.fields.integer("linear_conv_kernel_dim", 4));
@@ -94,15 +98,17 @@ Result<ModelSpec> qwen3_next_spec(const ModelConfig& config) {
     AttentionSpec& attention = attention_of(layer);
     attention.q_norm.offset = attention.k_norm.offset = offset;
     attention.output_gate = true;
-    const bool linear = i < config.layer_types.size() ? config.layer_types[i] == "linear_attention"
-                                                      : static_cast<std::int64_t>(i + 1) % interval != 0;
+    const bool linear = i < config.layer_types.size()
+                            ? config.layer_types[i] == "linear_attention"
+                            : static_cast<std::int64_t>(i + 1) % interval != 0;
     if (linear) layer.mixer = delta;
   }
   model.final_norm.offset = offset;
   MoeSpec moe = moe_of(config);
   moe.normalize = config.fields.boolean("norm_topk_prob", true);
   moe.has_shared = true;
-  moe.shared = gated_mlp("mlp.shared_expert", first_integer(config, {"shared_expert_intermediate_size"}, 512));
+  moe.shared = gated_mlp("mlp.shared_expert",
+                         first_integer(config, {"shared_expert_intermediate_size"}, 512));
   moe.shared_gate = "mlp.shared_expert_gate";
   use_experts(config, moe, model);
   return model;

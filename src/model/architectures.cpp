@@ -5,7 +5,8 @@
 namespace quire {
 namespace {
 
-// A new architecture is a function in an arch_<family>.cpp and one line here. Names are Hugging Face's model_type.
+// A new architecture is a function in an arch_<family>.cpp and one line here. Names are Hugging
+// Face's model_type.
 constexpr auto kArchitectures = std::to_array<Architecture>({
     {"apertus", apertus_spec, "Apertus"},
     {"arcee", arcee_spec, "Arcee AFM"},

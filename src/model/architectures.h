@@ -1,5 +1,5 @@
-// One function per architecture: what a configuration means, as a ModelSpec. Each lives in arch_<family>.cpp and has a
-// line in architectures.cpp.
+// One function per architecture: what a configuration means, as a ModelSpec. Each lives in
+// arch_<family>.cpp and has a line in architectures.cpp.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@
 namespace quire {
 
 struct Architecture {
-  std::string_view name;     // ModelConfig::architecture
+  std::string_view name;  // ModelConfig::architecture
   Result<ModelSpec> (*spec)(const ModelConfig& config);
-  std::string_view models;   // what people call them, for the list of what is supported
+  std::string_view models;  // what people call them, for the list of what is supported
 };
 std::span<const Architecture> architectures();
 

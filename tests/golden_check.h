@@ -1,0 +1,32 @@
+// Runs a loaded model on the prompts of a golden file and measures how far it is from the values
+// there. Shared by the tests of whole models.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/load.h"
+
+namespace quire {
+
+struct GoldenOptions {
+  int prompts = 3;               // compare the first so many
+  std::vector<bool> first_only;  // per prompt: one token only (its past depends on the length)
+};
+
+struct GoldenResult {
+  float worst = 0,
+        worst_top1 = 0;  // largest error of any logit, and of the best token's log-probability
+  double mean = 0;       // mean error of all logits
+  // The first token that differs in each prompt's greedy continuation: the margin of the golden
+  // one. 0: none differs.
+  std::vector<float> margins_at_difference;
+  std::vector<int> first_difference;  // its index, -1: none
+};
+
+// golden: a path in the source tree. Throws where the file cannot be read.
+GoldenResult compare_with_golden(const LoadedModel& model, const std::string& golden,
+                                 const GoldenOptions& options = {});
+
+}  // namespace quire
