@@ -13,6 +13,9 @@ Command add_serve(CLI::App& command);
 Command add_generate(CLI::App& command);
 Command add_chat(CLI::App& command);
 Command add_inspect(CLI::App& command);
+Command add_pull(CLI::App& command);
+Command add_list(CLI::App& command);
+Command add_rm(CLI::App& command);
 Command add_bench_engine(CLI::App& command);
 
 // Prints "quire: error: ..." to stderr; returns 1.

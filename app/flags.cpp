@@ -21,8 +21,15 @@ std::optional<Scaled> split_number(const std::string& text) {
 
 }  // namespace
 
+void add_hub_flags(CLI::App& command, HubFlags& flags) {
+  command.add_option("--revision", flags.revision, "Branch, tag or commit of a model on the hub (default: main)");
+  command.add_option("--download-dir", flags.download_dir, "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
+  command.add_option("--hf-token", flags.token, "Access token of the hub (default: HF_TOKEN, else HF_HOME/token)")->expected(0, 1);
+}
+
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
-  command.add_option("model_tag,--model", flags.model, "Model folder or GGUF file (default: SmolLM2-135M-Instruct)");
+  command.add_option("model_tag,--model", flags.model, "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
+  add_hub_flags(command, flags.hub);
   command.add_option("--dtype", flags.dtype, "Arithmetic of matrix products")
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "hub/hub_settings.h"
 #include "tensor/dtype.h"
 
 namespace quire {
@@ -15,6 +16,7 @@ namespace quire {
 // Flags that say what is loaded and how it computes; names are vLLM's where it has them.
 struct EngineFlags {
   std::string model;                 // positional or --model; empty: the default model
+  HubFlags hub;                      // for a model that is named as ORG/NAME
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
   std::string kernels = "auto";
@@ -31,6 +33,8 @@ struct EngineFlags {
   std::uint64_t seed = 0;
 };
 
+// --revision, --download-dir, --hf-token.
+void add_hub_flags(CLI::App& command, HubFlags& flags);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
 // "4096", "4k" (4000), "4K" (4096), "25.6k"; nullopt for "auto", "-1" or empty.

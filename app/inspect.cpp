@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "app/commands.h"
+#include "app/flags.h"
 #include "app/load.h"
+#include "app/resolve_model.h"
 #include "base/cpu_topology.h"
 #include "weights/inspect.h"
 
@@ -12,6 +14,7 @@ namespace {
 
 struct InspectFlags {
   std::string model;
+  HubFlags hub;
   InspectOptions options;
 };
 
@@ -29,7 +32,9 @@ int run_inspect(const InspectFlags& flags) {
     if (!found) return fail(found.error());
     path = *found;
   }
-  const Result<ModelFiles> files = open_model(path);
+  const Result<std::string> resolved = resolve_model(path, flags.hub);
+  if (!resolved) return fail(resolved.error());
+  const Result<ModelFiles> files = open_model(*resolved);
   if (!files) return fail(files.error());
   std::fputs(describe_model(*files, flags.options).c_str(), stdout);
   print_memory_here();
@@ -40,7 +45,8 @@ int run_inspect(const InspectFlags& flags) {
 
 Command add_inspect(CLI::App& command) {
   auto flags = std::make_shared<InspectFlags>();
-  command.add_option("model_tag,--model", flags->model, "Model folder or GGUF file (default: SmolLM2-135M-Instruct)");
+  command.add_option("model_tag,--model", flags->model, "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
+  add_hub_flags(command, flags->hub);
   command.add_flag("--tensors", flags->options.list_tensors, "List every tensor");
   return [flags] { return run_inspect(*flags); };
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "app/gguf_vocab.h"
+#include "app/resolve_model.h"
 #include "base/clock.h"
 #include "base/cpu_topology.h"
 #include "base/log.h"
@@ -134,7 +135,9 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   backend_options.threads = flags.threads;
   backend_options.dtype = parse_compute_dtype(flags.dtype).value_or(ComputeDType::kAuto);
 
-  QUIRE_ASSIGN(ModelFiles files, open_model(model.name));
+  QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub));
+  if (path != model.name) stage.done("model {}: {}", model.name, path);
+  QUIRE_ASSIGN(ModelFiles files, open_model(path));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);
@@ -158,13 +161,24 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   QUIRE_ASSIGN(const DType kv_dtype, resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,
                                                       model.config.stored_dtype, model.is_gguf));
   const KvGeometry geometry = network->kv_geometry(flags.block_size, kv_dtype);
-  QUIRE_TRY(size_memory(model, flags, geometry, network->weight_bytes));
+  const std::int64_t state_bytes = network->state_bytes_per_slot * flags.max_num_seqs;
+  QUIRE_TRY(size_memory(model, flags, geometry, network->weight_bytes + state_bytes));
   ModelRunner::Options runner;
   runner.max_num_batched_tokens = flags.max_num_batched_tokens;
+  runner.max_num_seqs = flags.max_num_seqs;
   runner.geometry = geometry;
   runner.num_blocks = model.kv.num_blocks;
   model.runner = std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
   model.runner->warm_up();
+  model.prefix_caching = flags.enable_prefix_caching && !model.runner->capacity().recurrent_state;
+  if (model.runner->capacity().recurrent_state) {
+    stage.done("recurrent state: {:.1f} MiB for {} sequences; no prefix caching, which would skip it",
+               static_cast<double>(state_bytes) / kMiB, flags.max_num_seqs);
+  }
+  if (model.kv.num_blocks.empty()) {
+    stage.done("no KV cache: no layer attends; sequences of up to {} tokens", model.max_model_len);
+    return model;
+  }
   stage.done("KV cache: {:.1f} MiB in {} blocks of {} tokens ({}), {:.1f} sequences of {} tokens fit",
              static_cast<double>(model.kv.bytes) / kMiB, model.kv.num_blocks.front(), flags.block_size,
              dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
@@ -177,7 +191,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFla
   options.scheduler.max_num_seqs = flags.max_num_seqs;
   options.scheduler.max_model_len = static_cast<std::int32_t>(model.max_model_len);
   options.scheduler.kv.block_size = flags.block_size;
-  options.scheduler.kv.enable_prefix_caching = flags.enable_prefix_caching;
+  options.scheduler.kv.enable_prefix_caching = model.prefix_caching;
   for (std::size_t g = 0; g < model.kv.num_blocks.size(); ++g) {
     const KvGroup& group = model.runner->capacity().geometry.groups[g];
     options.scheduler.kv.groups.push_back({model.kv.num_blocks[g], group.window, false});

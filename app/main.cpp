@@ -62,6 +62,9 @@ int run(int argc, char** argv) {
   add("generate", "Continue a prompt", add_generate);
   add("chat", "Talk to a model on the terminal", add_chat);
   add("inspect", "Say what a model file contains", add_inspect);
+  add("pull", "Fetch a model from the hub into the cache", add_pull);
+  add("list", "List the models in the cache", add_list);
+  add("rm", "Remove a model from the cache", add_rm);
   add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");   // hidden
   app.allow_extras();
   try {
@@ -81,7 +84,7 @@ int run(int argc, char** argv) {
     return entry.run();
   }
   if (!app.remaining().empty()) {
-    std::fprintf(stderr, "quire: error: unknown command '%s'; commands: serve, generate, chat, inspect\n",
+    std::fprintf(stderr, "quire: error: unknown command '%s'; commands: serve, generate, chat, inspect, pull, list, rm\n",
                  app.remaining().front().c_str());
     return 2;
   }

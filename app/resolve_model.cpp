@@ -1,0 +1,51 @@
+#include "app/resolve_model.h"
+
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+namespace quire {
+namespace {
+
+// The server blocks these until it is ready; a download may take hours.
+class EndingSignalsUnblocked {
+ public:
+  EndingSignalsUnblocked() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &ending, &before_);
+  }
+  ~EndingSignalsUnblocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Result<ModelRef> require_model_ref(const std::string& text) {
+  const std::optional<ModelRef> ref = parse_model_ref(text);
+  if (!ref)
+    return make_error(ErrorCode::kInvalidArgument,
+                      "\"{}\" is no name of a model on the hub: use ORG/NAME, or ORG/NAME:QUANT for a GGUF (e.g. :Q4_K_M)", text);
+  return *ref;
+}
+
+Result<std::string> fetch_interruptibly(const ModelRef& ref, const HubSettings& settings) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const EndingSignalsUnblocked unblocked;
+  return fetch_model(ref, settings);
+}
+
+Result<std::string> resolve_model(const std::string& model, const HubFlags& flags) {
+  std::error_code ignored;
+  if (std::filesystem::exists(model, ignored)) return model;
+  const std::optional<ModelRef> ref = parse_model_ref(model);
+  if (!ref) return model;
+  QUIRE_ASSIGN(const HubSettings settings, read_hub_settings(flags));
+  return fetch_interruptibly(*ref, settings);
+}
+
+}  // namespace quire
