@@ -33,6 +33,15 @@ struct CpuBackend::AttentionCall {
   const AttentionParams& params;
   const CpuKvCache& cache;
   float* out;
+  // The state before any key: with a sink, that of a key with the sink's logit and no value.
+  void start_state(const SoftmaxState& state, std::int64_t unit, std::int64_t vectors) const {
+    std::fill(state.acc, state.acc + vectors * round_up_16(params.v_head_dim), 0.0f);
+    for (std::int64_t i = 0; i < vectors; ++i) {
+      const bool sink = params.sinks != nullptr;
+      state.max[i] = sink ? params.sinks[first_head(unit) + i % heads(unit)] : kNoScore;
+      state.sum[i] = sink ? 1.0f : 0.0f;
+    }
+  }
   // Query heads of one KV head are taken kMaxQueryVectors at a time.
   std::int64_t heads_per_kv() const { return params.q_heads / params.kv_heads; }
   std::int64_t chunk_heads() const {
@@ -84,8 +93,9 @@ void CpuBackend::plan_attention(const AttentionCall& call) {
       block.rows =
           static_cast<std::int32_t>(std::min<std::int64_t>(call.rows_per_block(), end - row));
       const std::int64_t pos = call.batch.start_pos[s] + (row - call.batch.row_begin[s]);
-      const std::int64_t first_key =
+      std::int64_t first_key =
           call.params.window > 0 ? std::max<std::int64_t>(0, pos - call.params.window + 1) : 0;
+      if (call.params.chunk > 0) first_key = std::max(first_key, pos - pos % call.params.chunk);
       block.first_span = static_cast<std::int32_t>(first_key / kKvSpan);
       block.num_spans =
           static_cast<std::int32_t>((pos + block.rows - 1) / kKvSpan) - block.first_span + 1;
@@ -118,19 +128,12 @@ AttentionItem CpuBackend::make_item(const AttentionCall& call, const RowBlock& b
   item.first_pos = call.batch.start_pos[s] + (block.first_row - call.batch.row_begin[s]);
   item.scale = call.params.scale;
   item.window = call.params.window;
+  item.chunk = call.params.chunk;
+  item.soft_cap = call.params.soft_cap;
+  if (call.params.alibi != nullptr) item.alibi = call.params.alibi + call.first_head(unit);
   item.scratch = scratch;
   return item;
 }
-
-namespace {
-
-void start_state(const SoftmaxState& state, std::int64_t vectors, std::int64_t v_head_dim) {
-  std::fill(state.max, state.max + vectors, kNoScore);
-  std::fill(state.sum, state.sum + vectors, 0.0f);
-  std::fill(state.acc, state.acc + vectors * round_up_16(v_head_dim), 0.0f);
-}
-
-}  // namespace
 
 void CpuBackend::finish_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
                              const SoftmaxState& state) const {
@@ -151,7 +154,7 @@ void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, floa
   const SoftmaxState state = state_at(states, kMaxQueryVectors);
   const SoftmaxState next =
       state_at(states + state_floats(kMaxQueryVectors, v_head_dim), kMaxQueryVectors);
-  start_state(state, vectors, v_head_dim);
+  call.start_state(state, unit, vectors);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     work.span = block.first_span + i;
     kernels_.vec.attention_span(work, next);
@@ -179,7 +182,7 @@ void CpuBackend::merge_spans(const AttentionCall& call, std::int64_t item, float
   const std::int64_t vectors = block.rows * call.heads(unit);
   const std::int64_t slot_floats = state_floats(call.vectors_per_slot(), v_head_dim);
   const SoftmaxState state = state_at(scratch, kMaxQueryVectors);
-  start_state(state, vectors, v_head_dim);
+  call.start_state(state, unit, vectors);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     float* const slot =
         partials_.as<float>() + (block.first_slot + i * call.units() + unit) * slot_floats;
@@ -207,7 +210,8 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
     const auto s = static_cast<std::size_t>(block.sequence);
     const std::int64_t reach =
         batch.start_pos[s] + (block.first_row - batch.row_begin[s]) + block.rows;
-    keys += block.rows * (params.window > 0 ? std::min<std::int64_t>(reach, params.window) : reach);
+    const std::int64_t limit = params.window > 0 ? params.window : params.chunk;
+    keys += block.rows * (limit > 0 ? std::min(reach, limit) : reach);
   }
   if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelWork) {
     for (std::int64_t i = 0; i < items; ++i) attend_whole(call, i, scratch_of(0));

@@ -85,7 +85,7 @@ class Player {
 
     const double frequencies[] = {1.0, 0.3, 0.1, 0.01};
     std::vector<float> cos(positions_.size() * 4), sin(cos.size());
-    backend_->rope_table(positions_, frequencies, cos.data(), sin.data());
+    backend_->rope_table(positions_, frequencies, 1.0, cos.data(), sin.data());
     const AttentionBatch batch{row_begin_, start_pos_, block_table_, table_begin_};
     AttentionParams params;
     params.q_heads = case_.q_heads;

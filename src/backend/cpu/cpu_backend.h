@@ -67,13 +67,30 @@ class CpuBackend final : public Backend {
   void reserve(std::int64_t max_rows, std::int64_t max_inputs) override;
 
   void embed(const TensorView& table, std::span<const std::int32_t> ids, float* y) override;
-  void rms_norm(const float* x, const float* w, float eps, std::int64_t rows, std::int64_t n,
-                float* y) override;
+  void norm(const NormArgs& args, const float* x, std::int64_t rows, float* y) override;
   void linear(const float* x, std::int64_t rows, const Linear& weights, float* y, Epilogue epilogue,
-              std::int64_t y_stride) override;
-  void silu_mul(const float* gate_up, std::int64_t rows, std::int64_t n, float* y) override;
+              std::int64_t y_stride, std::int64_t x_stride = 0) override;
+  void activate(const ActivationArgs& args, const float* x, std::int64_t rows, std::int64_t n,
+                float* y) override;
+  void map(MapKind kind, float a, float* x, std::int64_t rows, std::int64_t n) override;
+  void add_scaled(const float* x, float a, const float* row_scale, std::int64_t rows,
+                  std::int64_t n, float* y) override;
+  void scale_rows(const float* factors, std::int64_t rows, std::int64_t n, std::int64_t x_stride,
+                  float* x) override;
+  void sigmoid_mul(const float* gate, std::int64_t gate_stride, std::int64_t rows, std::int64_t n,
+                   float* x) override;
+  void gather_rows(const float* x, std::span<const std::int32_t> index, std::int64_t n,
+                   float* y) override;
+  void route(const RouteArgs& args, const float* logits, std::int64_t rows, std::int32_t* ids,
+             float* weights) override;
+  void combine(const float* x, const std::int32_t* index, const float* weights, std::int64_t rows,
+               std::int32_t top_k, std::int64_t n, Epilogue epilogue, float* y) override;
   void rope_table(std::span<const std::int32_t> positions, std::span<const double> inv_freq,
-                  float* cos, float* sin) override;
+                  double scale, float* cos, float* sin) override;
+  void rope(const RopeArgs& args, std::int64_t rows, float* x) override;
+  void store_kv(const float* k, std::int64_t k_stride, const float* v, std::int64_t v_stride,
+                const AttentionBatch& batch, const AttentionParams& params,
+                KvCache& cache) override;
   void rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
                       bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
                       KvCache& cache) override;
@@ -101,10 +118,16 @@ class CpuBackend final : public Backend {
   // linear.cpp
   void reserve_activations(std::int64_t max_inputs);
   // Activations as the kernels want them, for rows [begin, end).
-  void prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights,
+  void prepare_rows(const float* x, std::int64_t x_stride, const PackedLinear& weights,
                     std::int64_t begin, std::int64_t end);
   struct LinearCall;
   void run_panels(const LinearCall& call, Range units);
+
+  // kv_cache.cpp
+  struct KvSource;
+  void store_rows(const KvSource& source, const AttentionBatch& batch,
+                  const AttentionParams& params, CpuKvCache& cache, std::int64_t begin,
+                  std::int64_t end);
 
   // attention.cpp
   struct AttentionCall;

@@ -37,8 +37,8 @@ TEST(Elementwise, RowsAreIndependentOfThreads) {
       const auto backend = make_backend(*table, i == 0 ? 1 : 3);
       norm[i].resize(kRows * kN);
       silu[i].resize(kRows * kN);
-      backend->rms_norm(x.data(), w.data(), 1e-6f, kRows, kN, norm[i].data());
-      backend->silu_mul(x.data(), kRows, kN, silu[i].data());
+      backend->norm(testing_support::rms_norm(w.data(), kN), x.data(), kRows, norm[i].data());
+      backend->activate({}, x.data(), kRows, kN, silu[i].data());
     }
     EXPECT_TRUE(same_bits(norm[0], norm[1]));
     EXPECT_TRUE(same_bits(silu[0], silu[1]));
@@ -53,7 +53,7 @@ TEST(Elementwise, RopeTableIsCosAndSinInDouble) {
   std::iota(positions.begin(), positions.end(), 100000);
   const std::vector<double> frequencies = {1.0, 0.25, 1e-4};
   std::vector<float> cos(300), sin(300);
-  backend->rope_table(positions, frequencies, cos.data(), sin.data());
+  backend->rope_table(positions, frequencies, 1.0, cos.data(), sin.data());
   EXPECT_EQ(cos[3 * 42 + 1], static_cast<float>(std::cos(100042 * 0.25)));
   EXPECT_EQ(sin[3 * 99 + 2], static_cast<float>(std::sin(100099 * 1e-4)));
 }

@@ -23,57 +23,76 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   return cache;
 }
 
+// K and V of the step's rows: row r at k + r * k_stride, heads following each other.
+struct CpuBackend::KvSource {
+  const float* k;
+  const float* v;
+  std::int64_t k_stride, v_stride;
+};
+
+// Stores rows [begin, end), in runs that lie in one block.
+void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
+                            const AttentionParams& params, CpuKvCache& cache, std::int64_t begin,
+                            std::int64_t end) {
+  const auto group = static_cast<std::size_t>(params.group);
+  const std::int64_t block_bytes = cache.geometry.block_bytes(group);
+  const std::int32_t block_size = cache.geometry.block_size;
+  KvStore store;
+  store.k_stride = source.k_stride;
+  store.v_stride = source.v_stride;
+  store.block_size = block_size;
+  store.head_dim = params.head_dim;
+  store.v_head_dim = params.v_head_dim;
+  store.dtype = cache.geometry.dtype;
+  for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
+    const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
+    for (std::int64_t r = std::max<std::int64_t>(begin, batch.row_begin[s]); r < last;) {
+      const std::int64_t pos = batch.start_pos[s] + (r - batch.row_begin[s]);
+      const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
+      const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
+      std::byte* const block =
+          cache.groups[group].data() + batch.block_table[entry] * block_bytes;
+      store.rows = static_cast<std::int32_t>(run);
+      store.offset = static_cast<std::int32_t>(pos % block_size);
+      for (std::int64_t h = 0; h < params.kv_heads; ++h) {
+        store.k = source.k + r * source.k_stride + h * params.head_dim;
+        store.v = source.v + r * source.v_stride + h * params.v_head_dim;
+        store.block = block + cache.part_offset(group, params.layer, h);
+        kernels_.vec.store_kv(store);
+      }
+      r += run;
+    }
+  }
+}
+
+void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
+                          std::int64_t v_stride, const AttentionBatch& batch,
+                          const AttentionParams& params, KvCache& kv_cache) {
+  auto& cache = static_cast<CpuKvCache&>(kv_cache);
+  const std::int64_t elements = std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
+  for_rows(batch.row_begin.back(), elements, [&](std::int64_t begin, std::int64_t end) {
+    store_rows({k, v, k_stride, v_stride}, batch, params, cache, begin, end);
+  });
+}
+
 void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin,
                                 std::int32_t rotary_dim, bool interleaved,
                                 const AttentionBatch& batch, const AttentionParams& params,
                                 KvCache& kv_cache) {
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
-  const auto group = static_cast<std::size_t>(params.group);
-  const std::int64_t block_bytes = cache.geometry.block_bytes(group);
-  const std::int32_t block_size = cache.geometry.block_size;
   const std::int64_t half = rotary_dim / 2, head_dim = params.head_dim;
   const std::int64_t rotated_heads = params.q_heads + params.kv_heads;
   const std::int64_t v_begin = rotated_heads * head_dim;
   const std::int64_t stride = v_begin + std::int64_t{params.kv_heads} * params.v_head_dim;
-
-  // Rows [row, row + rows) of one sequence, from position pos on, all inside block `id`.
-  const auto store_run = [&](std::int64_t row, std::int32_t rows, std::int64_t pos,
-                             std::int32_t id) {
-    KvStore store;
-    store.stride = stride;
-    store.rows = rows;
-    store.block_size = block_size;
-    store.offset = static_cast<std::int32_t>(pos % block_size);
-    store.head_dim = params.head_dim;
-    store.v_head_dim = params.v_head_dim;
-    store.dtype = cache.geometry.dtype;
-    std::byte* const block = cache.groups[group].data() + id * block_bytes;
-    for (std::int64_t h = 0; h < params.kv_heads; ++h) {
-      store.k = qkv + row * stride + (params.q_heads + h) * head_dim;
-      store.v = qkv + row * stride + v_begin + h * params.v_head_dim;
-      store.block = block + cache.part_offset(group, params.layer, h);
-      kernels_.vec.store_kv(store);
-    }
-  };
-  const auto rows = static_cast<std::int64_t>(batch.row_begin.back());
-  for_rows(rows, stride, [&](std::int64_t begin, std::int64_t end) {
+  for_rows(batch.row_begin.back(), stride, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; rotary_dim > 0 && r < end; ++r) {
       for (std::int64_t h = 0; h < rotated_heads; ++h) {
         kernels_.vec.rope(qkv + r * stride + h * head_dim, cos + r * half, sin + r * half,
                           rotary_dim, interleaved);
       }
     }
-    for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
-      const std::int64_t first = std::max<std::int64_t>(begin, batch.row_begin[s]);
-      const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
-      for (std::int64_t r = first; r < last;) {
-        const std::int64_t pos = batch.start_pos[s] + (r - batch.row_begin[s]);
-        const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
-        const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
-        store_run(r, static_cast<std::int32_t>(run), pos, batch.block_table[entry]);
-        r += run;
-      }
-    }
+    store_rows({qkv + params.q_heads * head_dim, qkv + v_begin, stride, stride}, batch, params,
+               cache, begin, end);
   });
 }
 

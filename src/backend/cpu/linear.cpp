@@ -128,27 +128,28 @@ void CpuBackend::reserve_activations(std::int64_t max_inputs) {
   act_isum_ = Buffer(2 * groups * sizeof(std::int32_t));
 }
 
-void CpuBackend::prepare_rows(const float* x, std::int64_t inputs, const PackedLinear& weights,
+void CpuBackend::prepare_rows(const float* x, std::int64_t x_stride, const PackedLinear& weights,
                               std::int64_t begin, std::int64_t end) {
+  const std::int64_t inputs = weights.inputs;
   const MatmulKernels& mm = kernels_.mm;
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kInt8)]) {
     const std::int64_t groups = k / kActGroup;
     for (std::int64_t r = begin; r < end; ++r) {
-      mm.quantize_row(x + r * inputs, inputs, k, act_q_.as<std::int8_t>() + r * k,
+      mm.quantize_row(x + r * x_stride, inputs, k, act_q_.as<std::int8_t>() + r * k,
                       act_scale_.as<float>() + r * groups, act_sum_.as<float>() + r * groups,
                       act_isum_.as<std::int32_t>() + r * 2 * groups);
     }
   }
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kBF16)]) {
     for (std::int64_t r = begin; r < end; ++r) {
-      mm.round_row_bf16(x + r * inputs, inputs, k, act_bf16_.as<std::uint16_t>() + r * k);
+      mm.round_row_bf16(x + r * x_stride, inputs, k, act_bf16_.as<std::uint16_t>() + r * k);
     }
   }
   const std::int64_t k = weights.padded_k[index_of(ActForm::kF32)];
   if (k > inputs) {  // else the kernel reads x itself
     for (std::int64_t r = begin; r < end; ++r) {
       float* const row = act_f32_.as<float>() + r * k;
-      std::copy(x + r * inputs, x + (r + 1) * inputs, row);
+      std::copy(x + r * x_stride, x + r * x_stride + inputs, row);
       std::fill(row + inputs, row + k, 0.0f);
     }
   }
@@ -159,7 +160,7 @@ struct CpuBackend::LinearCall {
   std::int64_t rows, row_block;
   const PackedLinear& weights;
   float* y;
-  std::int64_t y_stride;
+  std::int64_t x_stride, y_stride;
   bool accumulate;
 
   // Units are (row block, panel), panels innermost.
@@ -192,7 +193,8 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
           args.a = act_bf16_.as<std::uint16_t>() + row * k;
           break;
         case ActForm::kF32:
-          args.a = (k > call.weights.inputs ? act_f32_.as<float>() : call.x) + row * k;
+          if (k == call.weights.inputs) args.a_stride = call.x_stride;  // x itself
+          args.a = (k > call.weights.inputs ? act_f32_.as<float>() : call.x) + row * args.a_stride;
           break;
       }
       args.m = std::min(call.row_block, call.rows - row);
@@ -212,29 +214,31 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
 }
 
 void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
-                        Epilogue epilogue, std::int64_t y_stride) {
+                        Epilogue epilogue, std::int64_t y_stride, std::int64_t x_stride) {
   if (rows == 0) return;
   const auto& packed = static_cast<const PackedLinear&>(weights);
   QUIRE_CHECK(rows <= max_rows_ && packed.inputs <= max_padded_,
               "a step of {} rows of {} inputs; reserved: {} of {}", rows, packed.inputs, max_rows_,
               max_padded_);
+  if (x_stride == 0) x_stride = packed.inputs;
   const std::int64_t row_block = row_block_for(rows, packed.panels, pool_.size());
   const LinearCall call{x,
                         rows,
                         row_block,
                         packed,
                         y,
+                        x_stride,
                         y_stride > 0 ? y_stride : packed.outputs,
                         epilogue == Epilogue::kAdd};
   const bool serial_door = rows * packed.inputs <= kMaxSerialActivations;
-  if (serial_door) prepare_rows(x, packed.inputs, packed, 0, rows);
+  if (serial_door) prepare_rows(x, x_stride, packed, 0, rows);
   if (serial_door && rows * packed.inputs * packed.outputs < kMinParallelWork) {
     return run_panels(call, {0, call.units()});
   }
   pool_.run([&](int thread) {
     if (!serial_door) {
       const Range mine = split_range(rows, thread, pool_.size());
-      prepare_rows(x, packed.inputs, packed, mine.begin, mine.end);
+      prepare_rows(x, x_stride, packed, mine.begin, mine.end);
       pool_.barrier();
     }
     run_panels(call, split_range(call.units(), thread, pool_.size()));

@@ -7,6 +7,11 @@
 
 #include "backend/cpu/testing.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12, where it inlines one of these and not the other, takes the pair for a mismatch.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 namespace {
 std::atomic<std::int64_t> g_allocations{0};
 }
@@ -54,12 +59,12 @@ TEST(CpuBackend, AStepAllocatesNothing) {
   const std::int64_t before = g_allocations;
   for (int step = 0; step < 3; ++step) {
     backend->embed(view, ids, x.data());
-    backend->rms_norm(x.data(), table.data(), 1e-5f, kRows, kHidden, x.data());
-    backend->rope_table(positions, frequencies, cos.data(), sin.data());
+    backend->norm(testing_support::rms_norm(table.data(), kHidden), x.data(), kRows, x.data());
+    backend->rope_table(positions, frequencies, 1.0, cos.data(), sin.data());
     backend->linear(x.data(), kRows, **linear, qkv.data(), Epilogue::kStore, 0);
     backend->rope_and_store(qkv.data(), cos.data(), sin.data(), kDim, false, batch, params, *cache);
     backend->attention(qkv.data(), kWidth, batch, params, *cache, out.data());
-    backend->silu_mul(qkv.data(), kRows, kHidden, out.data());
+    backend->activate({}, qkv.data(), kRows, kHidden, out.data());
     backend->copy_blocks(std::span(&copy, 1), *cache);
   }
   EXPECT_EQ(g_allocations - before, 0);

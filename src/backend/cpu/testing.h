@@ -27,6 +27,13 @@ inline std::unique_ptr<CpuBackend> make_backend(const KernelTable& table, int th
   return backend;
 }
 
+inline NormArgs rms_norm(const float* weight, std::int64_t n) {
+  NormArgs args;
+  args.weight = weight;
+  args.n = n;
+  return args;
+}
+
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

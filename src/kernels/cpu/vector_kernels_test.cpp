@@ -186,10 +186,11 @@ TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
         std::vector<std::byte> block(
             static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
         KvStore s{rows.data(),  rows.data() + head_dim,
-                  stride,       kRows,
-                  block.data(), kBlock,
-                  kOffset,      head_dim,
-                  v_dim,        dtype};
+                  stride,       stride,
+                  kRows,        block.data(),
+                  kBlock,       kOffset,
+                  head_dim,     v_dim,
+                  dtype};
         kernels.store_kv(s);
         return block;
       };
@@ -273,7 +274,15 @@ TEST(VectorKernels, ReferenceAttentionIsSoftmaxOfScoresTimesValues) {
     const auto q = random_floats(kRows * kDim, 41);
     const auto k = random_floats((kFirst + kRows) * kDim, 11),
                v = random_floats((kFirst + kRows) * kDim, 12);
-    AttentionItem item{cache.head, q.data(), kDim, kRows, 1, kFirst, 0.3f, window, 0, nullptr};
+    AttentionItem item;
+    item.kv = cache.head;
+    item.q = q.data();
+    item.q_stride = kDim;
+    item.rows = kRows;
+    item.heads = 1;
+    item.first_pos = kFirst;
+    item.scale = 0.3f;
+    item.window = window;
     const auto out = attend(reference(), item);
     for (std::int64_t r = 0; r < kRows; ++r) {
       double sum = 0, acc[kDim] = {};

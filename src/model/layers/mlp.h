@@ -1,39 +1,44 @@
-// Gated feed-forward (SwiGLU, Shazeer 2020): down(silu(gate(x)) * up(x)).
+// Feed-forward layers of one branch: gated (Shazeer, 2020), down(act(gate(x)) * up(x)), or plain, down(act(up(x))).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "model/layers/mixer.h"
 #include "model/layers/weight_loader.h"
-#include "model/model.h"
+#include "model/spec.h"
 
 namespace quire {
 
-struct GatedMlp {
-  std::unique_ptr<Linear> gate_up;   // gate, then up
-  std::unique_ptr<Linear> down;
+// The activation's options from the specification, and from the file where they are learned. prefix as in Mlp::load
+Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& prefix, const MlpSpec& spec);
 
-  // prefix: "model.layers.3.mlp"
-  static Result<GatedMlp> load(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                               std::int64_t intermediate, bool require_bias) {
-    GatedMlp mlp;
-    QUIRE_ASSIGN(mlp.gate_up, loader.linear({{prefix + ".gate_proj", intermediate}, {prefix + ".up_proj", intermediate}},
-                                            hidden, require_bias));
-    QUIRE_ASSIGN(mlp.down, loader.linear({{prefix + ".down_proj", hidden}}, intermediate, require_bias));
-    return mlp;
-  }
-  // residual += mlp(x).  x, residual: [rows, hidden]
-  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, float* residual) const {
+class Mlp final : public FeedForward {
+ public:
+  // prefix: "model.layers.3."
+  static Result<std::unique_ptr<FeedForward>> load(WeightLoader& loader, const std::string& prefix,
+                                                   std::int64_t hidden, const MlpSpec& spec);
+  // Of matrices packed by someone else.  up: gate | up when gated
+  Mlp(const ActivationArgs& activation, std::unique_ptr<Linear> up, std::unique_ptr<Linear> down)
+      : activation_(activation), up_(std::move(up)), down_(std::move(down)) {}
+
+  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, Epilogue epilogue,
+               float* y) const override {
     const std::size_t mark = workspace.mark();
-    float* both = workspace.take<float>(rows * gate_up->outputs);
-    float* active = workspace.take<float>(rows * down->inputs);
-    backend.linear(x, rows, *gate_up, both, Epilogue::kStore);
-    backend.silu_mul(both, rows, down->inputs, active);
-    backend.linear(active, rows, *down, residual, Epilogue::kAdd);
+    float* projected = workspace.take<float>(rows * up_->outputs);
+    float* active = workspace.take<float>(rows * down_->inputs);
+    backend.linear(x, rows, *up_, projected, Epilogue::kStore);
+    backend.activate(activation_, projected, rows, down_->inputs, active);
+    backend.linear(active, rows, *down_, y, epilogue);
     workspace.release_to(mark);
   }
-  std::int64_t scratch_floats_per_row() const { return gate_up->outputs + down->inputs; }
+  std::int64_t scratch_floats_per_row() const override { return up_->outputs + down_->inputs; }
+
+ private:
+  ActivationArgs activation_;
+  std::unique_ptr<Linear> up_;     // gate, then up
+  std::unique_ptr<Linear> down_;
 };
 
 }  // namespace quire

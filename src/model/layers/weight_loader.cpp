@@ -1,12 +1,18 @@
 #include "model/layers/weight_loader.h"
 
+#include <utility>
+
 namespace quire {
 namespace {
 
+Status check_readable(const std::string& name, const TensorView& view) {
+  if (can_dequantize(view.dtype)) return {};
+  return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
+                    dtype_name(view.dtype));
+}
+
 Result<std::vector<float>> as_floats(const std::string& name, const TensorView& view) {
-  if (!can_dequantize(view.dtype))
-    return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
-                      dtype_name(view.dtype));
+  QUIRE_TRY(check_readable(name, view));
   std::vector<float> values(static_cast<std::size_t>(view.shape.elements()));
   for (std::int64_t r = 0; r < view.rows(); ++r) dequantize_row(view, r, values.data() + r * view.columns());
   return values;
@@ -14,23 +20,65 @@ Result<std::vector<float>> as_floats(const std::string& name, const TensorView& 
 
 }  // namespace
 
-Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts, std::int64_t inputs,
-                                                     bool require_bias) {
-  std::vector<TensorView> matrices, biases;
-  bool any_bias = false;
+Result<WeightMatrix> WeightLoader::matrix(const Part& part, std::int64_t inputs, TensorView* source) {
+  const Shape shape = part.transposed ? Shape{inputs, part.rows} : Shape{part.rows, inputs};
+  QUIRE_ASSIGN(*source, weights_.require(part.name + ".weight", shape));
+  WeightMatrix matrix;
+  matrix.view = *source;
+  if (!part.transposed && part.order.empty()) return matrix;
+  QUIRE_TRY(check_readable(part.name + ".weight", *source));
+  if (part.transposed) matrix = WeightMatrix::transposed(*source);
+  if (!part.order.empty()) matrix = WeightMatrix::in_order(matrix.view, part.order);
+  return matrix;
+}
+
+Result<std::vector<float>> WeightLoader::bias_of(const Part& part, Bias bias) {
+  const std::string name = part.name + ".bias";
+  const Shape shape{part.rows};
+  Result<TensorView> view = bias == Bias::kRequired ? weights_.require(name, shape) : weights_.optional(name, shape);
+  if (!view) return tl::unexpected(view.error());
+  if (view->empty() || bias == Bias::kIgnored) return std::vector<float>();
+  QUIRE_ASSIGN(std::vector<float> values, as_floats(name, *view));
+  if (part.order.empty()) return values;
+  std::vector<float> ordered;
+  for (const std::int64_t row : part.order) ordered.push_back(values[static_cast<std::size_t>(row)]);
+  return ordered;
+}
+
+Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts, std::int64_t inputs, Bias bias) {
+  std::vector<WeightMatrix> matrices;
+  std::vector<std::vector<float>> biases;
+  std::vector<TensorView> sources;
   for (const Part& part : parts) {
-    QUIRE_ASSIGN(TensorView matrix, weights_.require(part.name + ".weight", Shape{part.outputs, inputs}));
-    Result<TensorView> bias = require_bias ? weights_.require(part.name + ".bias", Shape{part.outputs})
-                                           : weights_.optional(part.name + ".bias", Shape{part.outputs});
-    if (!bias) return tl::unexpected(bias.error());
-    any_bias |= !bias->empty();
-    matrices.push_back(matrix);
-    biases.push_back(*bias);
+    TensorView source;
+    QUIRE_ASSIGN(WeightMatrix matrix, this->matrix(part, inputs, &source));
+    QUIRE_ASSIGN(std::vector<float> values, bias_of(part, bias));
+    matrices.push_back(std::move(matrix));
+    biases.push_back(std::move(values));
+    sources.push_back(source);
   }
-  if (!any_bias) biases.clear();
-  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, backend_.pack_linear(matrices, biases));
+  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, pack(matrices, biases));
+  for (const TensorView& source : sources) release(source);
+  return packed;
+}
+
+Result<std::unique_ptr<Linear>> WeightLoader::pack(const std::vector<WeightMatrix>& matrices,
+                                                   const std::vector<std::vector<float>>& biases) {
+  std::vector<TensorView> views, bias_views;
+  bool any_bias = false;
+  for (const WeightMatrix& matrix : matrices) views.push_back(matrix.view);
+  for (const std::vector<float>& bias : biases) {
+    TensorView view;
+    if (!bias.empty()) {
+      view = {reinterpret_cast<const std::byte*>(bias.data()), DType::kF32,
+              Shape{static_cast<std::int64_t>(bias.size())}};
+      any_bias = true;
+    }
+    bias_views.push_back(view);
+  }
+  if (!any_bias) bias_views.clear();
+  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, backend_.pack_linear(views, bias_views));
   packed_bytes_ += packed->packed_bytes;
-  for (const TensorView& matrix : matrices) weights_.release_pages(matrix);
   return packed;
 }
 
@@ -49,12 +97,33 @@ Result<std::vector<float>> WeightLoader::optional_tensor(const std::string& name
   return as_floats(name, view);
 }
 
-Result<TensorView> WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  QUIRE_ASSIGN(const TensorView view, weights_.require(name, Shape{rows, columns}));
-  if (!can_dequantize(view.dtype))
-    return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
-                      dtype_name(view.dtype));
+Result<float> WeightLoader::scalar(const std::string& name) {
+  const TensorView found = weights_.find(name);
+  const Shape shape = found.empty() ? Shape{1} : found.shape;
+  QUIRE_ASSIGN(TensorView view, weights_.require(name, shape));
+  if (view.shape.elements() != 1)
+    return make_error(ErrorCode::kBadFile, "tensor '{}' has shape {}; one number is expected", name,
+                      shape.to_string());
+  view.shape = Shape{1};
+  QUIRE_ASSIGN(const std::vector<float> values, as_floats(name, view));
+  return values[0];
+}
+
+int WeightLoader::rank(const std::string& name) const {
+  const TensorView found = weights_.find(name);
+  return found.empty() ? 0 : found.shape.rank();
+}
+
+Result<TensorView> WeightLoader::view(const std::string& name, const Shape& shape) {
+  QUIRE_ASSIGN(const TensorView view, weights_.require(name, shape));
+  QUIRE_TRY(check_readable(name, view));
   return view;
+}
+
+Result<TensorView> WeightLoader::table(const std::string& name, std::int64_t columns) {
+  const TensorView found = weights_.find(name);
+  const std::int64_t rows = !found.empty() && found.shape.rank() == 2 ? found.shape[0] : 1;
+  return view(name, Shape{rows, columns});
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/ref/elementwise.h"
 #include "kernels/cpu/ref/vector_math.h"
 #include "tensor/half.h"
 
@@ -31,17 +32,25 @@ struct Running {
   float max = kNoScore, sum = 0.0f;
 };
 
-// Adds the visible keys [begin, end) of the tile that starts at `tile`. q: one query vector.  acc:
-// [v_head_dim]
-void add_tile(const AttentionItem& item, const float* q, std::int64_t tile, std::int64_t begin,
+// One query vector: its values, its row's position, its head.
+struct Query {
+  const float* q;
+  std::int64_t pos, head;
+};
+
+// Adds the visible keys [begin, end) of the tile that starts at `tile`.  acc: [v_head_dim]
+void add_tile(const AttentionItem& item, const Query& query, std::int64_t tile, std::int64_t begin,
               std::int64_t end, Running* running, float* acc) {
   float p[kKvTile] = {};  // scores, then their exponentials; masked keys stay 0
   float max = running->max;
   for (std::int64_t pos = begin; pos < end; ++pos) {
     float score = 0.0f;
     for (std::int32_t d = 0; d < item.kv.head_dim; ++d) {
-      score = std::fma(q[d] * item.scale, key(item.kv, pos, d), score);
+      score = std::fma(query.q[d] * item.scale, key(item.kv, pos, d), score);
     }
+    if (item.soft_cap > 0.0f) score = soft_cap(item.soft_cap, score);
+    if (item.alibi != nullptr)
+      score = std::fma(item.alibi[query.head], static_cast<float>(pos - query.pos), score);
     p[pos - tile] = score;
     max = std::max(max, score);
   }
@@ -63,14 +72,16 @@ void attention_span(const AttentionItem& item, const SoftmaxState& state) {
   const std::int64_t span_begin = item.span * kKvSpan, span_end = span_begin + kKvSpan;
   for (std::int64_t i = 0; i < std::int64_t{item.rows} * item.heads; ++i) {
     const std::int64_t pos = item.first_pos + i / item.heads;
-    const float* q = item.q + i / item.heads * item.q_stride + i % item.heads * item.kv.head_dim;
-    const std::int64_t first = std::max(span_begin, item.window > 0 ? pos - item.window + 1 : 0);
+    const std::int64_t head = i % item.heads;
+    const Query query{item.q + i / item.heads * item.q_stride + head * item.kv.head_dim, pos, head};
+    std::int64_t first = std::max(span_begin, item.window > 0 ? pos - item.window + 1 : 0);
+    if (item.chunk > 0) first = std::max(first, pos - pos % item.chunk);
     const std::int64_t end = std::min(span_end, pos + 1);
     Running running;
     float* acc = state.acc + i * padded;
     std::fill(acc, acc + padded, 0.0f);
     for (std::int64_t tile = first / kKvTile * kKvTile; tile < end; tile += kKvTile) {
-      add_tile(item, q, tile, std::max(first, tile), std::min<std::int64_t>(end, tile + kKvTile),
+      add_tile(item, query, tile, std::max(first, tile), std::min<std::int64_t>(end, tile + kKvTile),
                &running, acc);
     }
     state.max[i] = running.max;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/ref/attention.h"
+#include "kernels/cpu/ref/elementwise.h"
 #include "kernels/cpu/ref/vector_math.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "tensor/half.h"
@@ -41,9 +42,9 @@ static void store_kv_as(const KvStore& s, Round round) {
   for (std::int32_t r = 0; r < s.rows; ++r) {
     const std::int32_t offset = s.offset + r;
     for (std::int32_t d = 0; d < s.head_dim; ++d)
-      k[d * s.block_size + offset] = round(s.k[r * s.stride + d]);
+      k[d * s.block_size + offset] = round(s.k[r * s.k_stride + d]);
     for (std::int32_t d = 0; d < s.v_head_dim; ++d)
-      v[offset * s.v_head_dim + d] = round(s.v[r * s.stride + d]);
+      v[offset * s.v_head_dim + d] = round(s.v[r * s.v_stride + d]);
   }
 }
 static void store_kv(const KvStore& s) {
@@ -63,7 +64,12 @@ static void store_kv(const KvStore& s) {
 
 void fill_vector_kernels_ref(VectorKernels* kernels) {
   kernels->rms_norm = ref::rms_norm;
+  kernels->layer_norm = ref::layer_norm;
   kernels->silu_mul = ref::silu_mul;
+  kernels->activate = ref::activate;
+  kernels->map = ref::map;
+  kernels->sigmoid_mul = ref::sigmoid_mul;
+  kernels->add_scaled = ref::add_scaled;
   kernels->rope = ref::rope;
   kernels->store_kv = ref::store_kv;
   kernels->attention_span = ref::attention_span;

@@ -26,6 +26,36 @@ inline float exp(float x) {
   return y * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
 }
 
+// 1 / (1 + e^-x), as its divisor.
+inline float sigmoid_divisor(float x) { return 1.0f + exp(-x); }
+
+// tanh to 3 ulp: the odd polynomial of the Cephes library's tanhf below 0.625, else by exp.
+inline float tanh(float x) {
+  const float a = x > -x ? x : -x;
+  if (a < 0.625f) {
+    const float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = std::fma(p, z, 2.06390887954e-2f);
+    p = std::fma(p, z, -5.37397155531e-2f);
+    p = std::fma(p, z, 1.33314422036e-1f);
+    p = std::fma(p, z, -3.33332819422e-1f);
+    return std::fma(p * z, x, x);
+  }
+  const float big = 1.0f - 2.0f / (exp(a + a) + 1.0f);
+  return x < 0.0f ? -big : big;
+}
+
+// erfc(x) for x >= 0, to 2e-7: Abramowitz and Stegun 7.1.26.
+inline float erfc(float x) {
+  const float t = 1.0f / std::fma(0.3275911f, x, 1.0f);
+  float p = 1.061405429f;
+  p = std::fma(p, t, -1.453152027f);
+  p = std::fma(p, t, 1.421413741f);
+  p = std::fma(p, t, -0.284496736f);
+  p = std::fma(p, t, 0.254829592f);
+  return p * t * exp(-(x * x));
+}
+
 // Folds 64 lanes: (0 + 1) + (2 + 3) of the sixteens, then halves.
 inline float fold_lanes(const float* lanes) {
   float v[16];

@@ -4,6 +4,7 @@
 // changes a bit: each has its own accumulators, filled in one order.
 #pragma once
 
+#include "kernels/cpu/tiles/elementwise.h"
 #include "kernels/cpu/tiles/vector.h"
 
 namespace quire::QUIRE_ISA {
@@ -138,6 +139,28 @@ QUIRE_INLINE float largest(const float* scores, float max, bool all, float begin
   return top > max ? top : max;
 }
 
+// Soft cap and slopes on one query vector's scores. pos: its row's position.
+static void adjust_scores(const AttentionItem& item, int64_t head, int64_t pos, int64_t tile,
+                          float* scores) {
+  for (int v = 0; v < 4; ++v) {
+    F32 s = load(scores + 16 * v);
+    if (item.soft_cap > 0.0f) s = soft_cap(set1(item.soft_cap), s);
+    if (item.alibi != nullptr) {
+      const F32 distance =
+          add(load(kLaneNumbers + 16 * v), set1(static_cast<float>(tile - pos)));
+      s = fma(set1(item.alibi[head]), distance, s);
+    }
+    store(scores + 16 * v, s);
+  }
+}
+
+// The first key that a row at `pos` reaches, from `begin` on.
+QUIRE_INLINE int64_t first_key(const AttentionItem& item, int64_t pos, int64_t begin) {
+  if (item.window > 0) begin = upper(begin, pos - item.window + 1);
+  if (item.chunk > 0) begin = upper(begin, pos - pos % item.chunk);
+  return begin;
+}
+
 // Query vectors [i, i + R) against the tile.
 template <int R>
 static void attend_block(const AttentionItem& item, const AttentionTile& t, int64_t tile, int64_t i,
@@ -147,8 +170,7 @@ static void attend_block(const AttentionItem& item, const AttentionTile& t, int6
   int64_t first = kKvTile, last = 0;
   for (int r = 0; r < R; ++r) {
     const int64_t pos = item.first_pos + (i + r) / item.heads;
-    const int64_t reach = item.window > 0 ? upper(pos - item.window + 1, span_begin) : span_begin;
-    begin[r] = upper(reach - tile, 0);
+    begin[r] = upper(first_key(item, pos, span_begin) - tile, 0);
     end[r] = lower(pos + 1 - tile, kKvTile);
     if (begin[r] < end[r]) {
       first = lower(first, begin[r]);
@@ -157,6 +179,12 @@ static void attend_block(const AttentionItem& item, const AttentionTile& t, int6
   }
   if (first >= last) return;  // nobody sees a key here
   block_scores<R>(t, t.q + i * t.q_stride);
+  if (item.soft_cap > 0.0f || item.alibi != nullptr) {
+    for (int r = 0; r < R; ++r) {
+      adjust_scores(item, (i + r) % item.heads, item.first_pos + (i + r) / item.heads, tile,
+                    t.scores + r * kKvTile);
+    }
+  }
   float factor[16] = {};
   for (int r = 0; r < R; ++r) {
     const bool all = begin[r] == 0 && end[r] == kKvTile;
@@ -221,8 +249,7 @@ static void attention_span(const AttentionItem& item, const SoftmaxState& state)
     for (int64_t d = 0; d < t.v_padded; d += 16) store(state.acc + i * t.v_padded + d, zero());
   }
   const int64_t span_begin = item.span * kKvSpan;
-  const int64_t begin =
-      item.window > 0 ? upper(span_begin, item.first_pos - item.window + 1) : span_begin;
+  const int64_t begin = first_key(item, item.first_pos, span_begin);
   const int64_t end = lower(span_begin + kKvSpan, item.first_pos + item.rows);
   for (int64_t tile = begin / kKvTile * kKvTile; tile < end; tile += kKvTile) {
     const int64_t from = upper(begin, tile), to = lower(end, tile + kKvTile);
@@ -268,7 +295,12 @@ static void attention_finish(const SoftmaxState& state, int64_t vectors, int64_t
 
 QUIRE_INLINE void fill_vector_kernels(VectorKernels* kernels) {
   kernels->rms_norm = rms_norm;
+  kernels->layer_norm = layer_norm;
   kernels->silu_mul = silu_mul;
+  kernels->activate = activate;
+  kernels->map = map;
+  kernels->sigmoid_mul = sigmoid_mul;
+  kernels->add_scaled = add_scaled;
   kernels->rope = rope;
   kernels->store_kv = store_kv;
   kernels->attention_span = attention_span;

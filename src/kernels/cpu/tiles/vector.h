@@ -118,7 +118,7 @@ static void store_kv_as(const KvStore& s) {
     for (int32_t d0 = 0; d0 < s.head_dim; d0 += 16) {
       const int dims = lanes_at(s.head_dim, d0);
       for (int r = 0; r < rows; ++r) {
-        Kv::put_n(tile[r], load_n(s.k + (r0 + r) * s.stride + d0, dims), dims);
+        Kv::put_n(tile[r], load_n(s.k + (r0 + r) * s.k_stride + d0, dims), dims);
       }
       for (int d = 0; d < dims; ++d) {
         Type* const line = k + static_cast<int64_t>(d0 + d) * s.block_size + s.offset + r0;
@@ -130,7 +130,7 @@ static void store_kv_as(const KvStore& s) {
     Type* const line = v + static_cast<int64_t>(s.offset + r) * s.v_head_dim;
     for (int32_t d = 0; d < s.v_head_dim; d += 16) {
       const int dims = lanes_at(s.v_head_dim, d);
-      Kv::put_n(line + d, load_n(s.v + r * s.stride + d, dims), dims);
+      Kv::put_n(line + d, load_n(s.v + r * s.v_stride + d, dims), dims);
     }
   }
 }
