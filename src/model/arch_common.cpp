@@ -181,7 +181,6 @@ MoeSpec moe_of(const ModelConfig& config) {
   moe.intermediate = static_cast<std::int32_t>(
       first_integer(config, {"moe_intermediate_size"}, config.intermediate_size));
   moe.expert = gated_mlp("", moe.intermediate);
-  if (config.from_gguf) moe.storage = ExpertStorage::kStacked;
   return moe;
 }
 

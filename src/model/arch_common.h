@@ -53,7 +53,7 @@ std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::str
 std::int32_t intermediate_or_4x(const ModelConfig& config);
 
 // Sizes of the routed experts under their usual spellings and the names of Qwen and DeepSeek
-// ("mlp.gate", "mlp.experts.E.gate_proj"); stacked in a GGUF.
+// ("mlp.gate", "mlp.experts.E.gate_proj"). A GGUF's stacked experts are found one by one, too.
 MoeSpec moe_of(const ModelConfig& config);
 // DeepSeek V3's: sigmoid scores, a correction bias for the choice, groups by their two best, shared
 // experts "mlp.shared_experts" as wide as all of them together, scaled weights.

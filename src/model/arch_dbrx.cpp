@@ -17,13 +17,14 @@ Result<ModelSpec> dbrx_spec(const ModelConfig& config) {
   moe.expert = gated_mlp("", moe.intermediate);
   moe.normalize = config.fields.number("ffn_config.moe_normalize_expert_weights", 1.0) > 0.0;
   moe.router = "ffn.router.layer";
-  moe.expert_prefix = "ffn.experts.mlp";
-  moe.expert.gate = "w1";
-  moe.expert.up = "v1";
-  moe.expert.down = "w2";
+  moe.expert_prefix = "ffn.experts";
   if (!config.from_gguf) {
     moe.storage = ExpertStorage::kStacked;
+    moe.expert_prefix = "ffn.experts.mlp";
     moe.expert_suffix.clear();
+    moe.expert.gate = "w1";
+    moe.expert.up = "v1";
+    moe.expert.down = "w2";
     moe.down_transposed = true;
   }
   const double clip =

@@ -25,16 +25,17 @@ Result<ModelSpec> granitemoe_spec(const ModelConfig& config) {
   MoeSpec moe = moe_of(config);
   moe.score = RouterScore::kSoftmaxOfTopK;
   moe.router = "block_sparse_moe.router.layer";
-  moe.expert_prefix = "block_sparse_moe";
+  moe.expert_prefix = "block_sparse_moe.experts";
   const std::int64_t shared = first_integer(config, {"shared_intermediate_size"}, 0);
   moe.has_shared = shared > 0;
   moe.shared = gated_mlp("shared_mlp", shared);
+  moe.shared.down = "shared_mlp.output_linear";
   if (!config.from_gguf) {
     moe.storage = ExpertStorage::kStacked;
+    moe.expert_prefix = "block_sparse_moe";
     moe.expert.fused_gate_up = "input_linear";
     moe.expert.down = "output_linear";
     moe.shared.fused_gate_up = "shared_mlp.input_linear";
-    moe.shared.down = "shared_mlp.output_linear";
   }
   for (LayerSpec& layer : model.layers) layer.mlp = moe;
   return model;

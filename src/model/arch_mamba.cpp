@@ -1,4 +1,6 @@
 // Mamba and Mamba 2 (no attention, no MLP), and Jamba: Mamba with attention and experts in between.
+#include <algorithm>
+
 #include "model/arch_common.h"
 #include "model/architectures.h"
 
@@ -89,6 +91,7 @@ Result<ModelSpec> jamba_spec(const ModelConfig& config) {
   const std::int64_t attention_period = period_of(config, {"attn_layer_period"}, 8);
   const std::int64_t attention_offset = config.fields.integer("attn_layer_offset", 4);
   const std::int64_t expert_period = period_of(config, {"expert_layer_period"}, 2);
+  const std::vector<std::int64_t> expert_layers = config.fields.integers("gguf.moe_layers");
   const std::int64_t expert_offset = config.fields.integer("expert_layer_offset", 1);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     LayerSpec& layer = model.layers[i];
@@ -101,7 +104,11 @@ Result<ModelSpec> jamba_spec(const ModelConfig& config) {
     if (!attends) layer.mixer = mixer;
     layer.mlp_norm = rms_norm(config, "pre_ff_layernorm");
     layer.mlp = gated_mlp("feed_forward", config.intermediate_size);
-    if (moe.experts > 1 && index % expert_period == expert_offset) layer.mlp = moe;
+    const bool has_experts =
+        config.from_gguf
+            ? std::find(expert_layers.begin(), expert_layers.end(), index) != expert_layers.end()
+            : index % expert_period == expert_offset;
+    if (moe.experts > 1 && has_experts) layer.mlp = moe;
   }
   model.ropes.clear();
   model.final_norm = rms_norm(config, "model.final_layernorm");

@@ -48,7 +48,7 @@ struct AttentionSpec {
   bool norm_all_heads = false;                 // one norm over all heads together (OLMo 2), else per head_dim
   bool norm_per_head_weights = false;          // per head_dim, but every head has weights of its own (StableLM, Cohere)
   bool norm_after_rope = false;                // Hunyuan
-  float clip_qkv = 0.0f;                       // clamp q, k and v to +-this; 0: off
+  float clip_qkv = 0.0f;                       // clamp q, k and v to +-this, after norms; 0: off
   float soft_cap = 0.0f;                       // scores: cap * tanh(score / cap); 0: off
   std::int32_t window = 0;                     // keys a query reaches, itself included; 0: all
   std::int32_t chunk = 0;                      // keys of the same block of this many positions only; 0: off

@@ -130,8 +130,8 @@ void Attention::prepare(Backend& backend, Workspace& workspace, const MixerConte
                         const AttentionParams& params, const RopeTable& rope, float* projected) const {
   const std::int64_t rows = context.input.rows(), stride = qkv_->outputs;
   const AttentionBatch& batch = context.input.groups[static_cast<std::size_t>(params.group)];
-  if (spec_.clip_qkv > 0) backend.map(MapKind::kClamp, spec_.clip_qkv, projected, rows, stride);
   if (!spec_.norm_after_rope) norm_heads(backend, rows, projected);
+  if (spec_.clip_qkv > 0) backend.map(MapKind::kClamp, spec_.clip_qkv, projected, rows, stride);
   if (spec_.temperature_scale != 0) scale_by_position(backend, workspace, context.input, projected);
   if (!spec_.norm_after_rope && !spec_.output_gate) {
     backend.rope_and_store(projected, rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, batch, params,
