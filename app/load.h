@@ -25,6 +25,7 @@ struct LoadedModel {
   std::vector<TokenId> end_ids;                  // ends of a turn, from every place that names one
   std::unique_ptr<ModelRunner> runner;           // moved into the engine by start_engine
   KvSizing kv;
+  bool prefix_caching = true;                    // as asked, and the model can
 };
 
 // Path of the default model next to the source tree or the executable, or an error that says how to fetch it.

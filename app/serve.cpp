@@ -137,12 +137,13 @@ int run_serve(const ServeFlags& flags) {
   ServerOptions options = flags.server;
   complete_options(options, flags, *model);
 
+  const std::int32_t num_blocks = model->kv.num_blocks.empty() ? 0 : model->kv.num_blocks.front();
   MetricsOptions metrics_options;
   metrics_options.model_name = options.served_model_names.front();
   metrics_options.max_model_len = options.max_model_len;
   metrics_options.cache_config = {{"block_size", std::to_string(flags.engine.block_size)},
-                                  {"num_gpu_blocks", std::to_string(model->kv.num_blocks.front())},
-                                  {"enable_prefix_caching", flags.engine.enable_prefix_caching ? "True" : "False"},
+                                  {"num_gpu_blocks", std::to_string(num_blocks)},
+                                  {"enable_prefix_caching", model->prefix_caching ? "True" : "False"},
                                   {"cache_dtype", flags.engine.kv_cache_dtype}};
   ServerMetrics metrics(metrics_options);
   Result<std::unique_ptr<Engine>> engine = start_engine(*model, flags.engine, &metrics);

@@ -92,10 +92,11 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
     plan.rows = {{SlotId{0}, position, count, 0, true, false}};
     position += count;
     // Blocks in an order that is not that of the tokens.
-    std::vector<std::int32_t> table;
-    for (std::int32_t b = 0; b * block_size < position; ++b) table.push_back(runner.capacity().num_blocks[0] - 1 - b);
-    plan.block_table = {table};
-    plan.table_begin = {{0, static_cast<std::int32_t>(table.size())}};
+    for (const std::int32_t num_blocks : runner.capacity().num_blocks) {
+      std::vector<std::int32_t>& table = plan.block_table.emplace_back();
+      for (std::int32_t b = 0; b * block_size < position; ++b) table.push_back(num_blocks - 1 - b);
+      plan.table_begin.push_back({0, static_cast<std::int32_t>(table.size())});
+    }
     runner.submit(plan);
     run.tokens.push_back(runner.wait().rows.at(0).token);
     plan = {};
@@ -116,7 +117,7 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   scheduler_options.max_num_seqs = 64;
   scheduler_options.max_model_len = max_model_len;
   scheduler_options.kv.block_size = options.block_size;
-  scheduler_options.kv.enable_prefix_caching = options.prefix_caching;
+  scheduler_options.kv.enable_prefix_caching = options.prefix_caching && !runner.capacity().recurrent_state;
   for (const KvGroup& group : runner.capacity().geometry.groups)
     scheduler_options.kv.groups.push_back({options.num_blocks, group.window, false});
   Scheduler scheduler(scheduler_options);

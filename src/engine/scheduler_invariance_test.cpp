@@ -63,7 +63,8 @@ class SchedulerInvariance : public testing::TestWithParam<Load> {};
 // 32 requests that join at random moments.
 TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   const Load& load = GetParam();
-  SchedulerOptions options = scheduler_options({load.num_blocks, load.num_blocks + 3});
+  SchedulerOptions options = scheduler_options({});  // 0 blocks: no groups, states only
+  if (load.num_blocks > 0) options = scheduler_options({load.num_blocks, load.num_blocks + 3});
   options.max_model_len = kMaxModelLen;
   options.max_num_batched_tokens = load.budget;
   options.max_num_seqs = load.num_seqs;
@@ -81,7 +82,7 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
     SCOPED_TRACE(request.id.value);
     expect_same(rig.outputs[request.id.value], expected_output(request, kMaxModelLen), request);
   }
-  if (load.num_blocks <= 32 && load.num_seqs > 1) {
+  if (load.num_blocks > 0 && load.num_blocks <= 32 && load.num_seqs > 1) {
     EXPECT_GT(rig.scheduler.stats().preemptions, 0);
   }
 }
@@ -95,7 +96,9 @@ INSTANTIATE_TEST_SUITE_P(Loads, SchedulerInvariance,
                                          Load{"chunks_of_64", 64, 32, 2048, true},
                                          Load{"few_blocks", 2048, 32, 26, true},
                                          Load{"few_blocks_in_chunks", 7, 32, 32, true},
-                                         Load{"few_blocks_uncached", 64, 32, 24, false}),
+                                         Load{"few_blocks_uncached", 64, 32, 24, false},
+                                         Load{"states_only", 64, 32, 0, true},
+                                         Load{"states_only_in_chunks", 5, 3, 0, true}),
                          [](const auto& load) { return std::string(load.param.name); });
 
 // One history: requests join, are aborted or finished from outside between plan and apply, and

@@ -1,6 +1,7 @@
 // A device for scheduler tests. Its "model" draws a hash of all tokens so far, and reads those
 // tokens back from a KV memory through the block tables: so a wrong block, a stale prefix hit or a
-// block reused too early changes the text.
+// block reused too early changes the text. Without prefix hits it keeps the tokens per slot as well,
+// as a model with recurrent state does: each comes once and in order, and position 0 starts anew.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ inline TokenLogprobs fake_logprobs(std::span<const TokenId> before, TokenId toke
 class FakeExecutor {
  public:
   explicit FakeExecutor(const KvCacheOptions& kv)
-      : block_size_(static_cast<std::size_t>(kv.block_size)) {
+      : block_size_(static_cast<std::size_t>(kv.block_size)),
+        recurrent_(kv.groups.empty() || !kv.enable_prefix_caching) {
     for (const auto& group : kv.groups) {
       memory_.emplace_back(static_cast<std::size_t>(group.num_blocks) * block_size_, -1);
     }
@@ -40,7 +42,7 @@ class FakeExecutor {
   StepResult run(const StepPlan& plan) {
     for (const SlotId slot : plan.removed) EXPECT_EQ(slots_.erase(slot), 1u);
     for (const auto& added : plan.added) {
-      EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params}).second);
+      EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params, {}}).second);
     }
     StepResult result;
     result.step = plan.step;
@@ -48,6 +50,7 @@ class FakeExecutor {
     for (std::size_t r = 0; r < plan.rows.size(); ++r) {  // all rows store before any reads
       const auto n = static_cast<std::size_t>(plan.rows[r].num_tokens);
       store(plan, r, std::span(plan.token_ids).subspan(first, n));
+      if (recurrent_) remember(plan.rows[r], std::span(plan.token_ids).subspan(first, n));
       first += n;
     }
     EXPECT_EQ(first, plan.token_ids.size());
@@ -65,7 +68,15 @@ class FakeExecutor {
   struct Slot {
     std::shared_ptr<const std::vector<TokenId>> prompt;
     std::shared_ptr<const SamplingParams> params;
+    std::vector<TokenId> state;
   };
+
+  void remember(const StepPlan::Row& row, std::span<const TokenId> tokens) {
+    std::vector<TokenId>& state = slots_.at(row.slot).state;
+    if (row.start_pos == 0) state.clear();
+    EXPECT_EQ(state.size(), static_cast<std::size_t>(row.start_pos));
+    state.insert(state.end(), tokens.begin(), tokens.end());
+  }
 
   TokenId& cell(const StepPlan& plan, std::size_t g, std::size_t row, std::size_t pos) {
     const auto begin = static_cast<std::size_t>(plan.table_begin[g].at(row));
@@ -91,10 +102,14 @@ class FakeExecutor {
     EXPECT_TRUE(slot != slots_.end());
     const auto end = static_cast<std::size_t>(row.start_pos + row.num_tokens);
     std::vector<TokenId> tokens;
-    for (std::size_t pos = 0; pos < end; ++pos) {
+    if (memory_.empty()) tokens = slot->second.state;
+    for (std::size_t pos = 0; pos < end && !memory_.empty(); ++pos) {
       tokens.push_back(cell(plan, 0, r, pos));
       for (std::size_t g = 1; g < memory_.size(); ++g)
         EXPECT_EQ(cell(plan, g, r, pos), tokens[pos]);
+    }
+    if (recurrent_) {
+      EXPECT_EQ(slot->second.state, tokens);
     }
     StepResult::Row result;
     if (row.prompt_logprobs) {
@@ -115,6 +130,7 @@ class FakeExecutor {
   }
 
   std::size_t block_size_;
+  bool recurrent_;
   std::vector<std::vector<TokenId>>
       memory_;  // [group][block * block_size + offset]: token stored there
   std::map<SlotId, Slot> slots_;

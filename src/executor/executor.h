@@ -21,6 +21,10 @@ class Executor {
     std::int64_t vocab_size = 0;
     std::int64_t model_bytes = 0;           // packed weights
     std::int64_t kv_bytes = 0;
+    // The model keeps a state per slot: a sequence starts at position 0, also after a preemption, and goes on where its
+    // last row ended. So no prefix hits.
+    bool recurrent_state = false;
+    std::int64_t state_bytes = 0;           // of all slots
   };
   virtual const Capacity& capacity() const = 0;
   // Touches what the first step needs (threads, workspace).

@@ -41,6 +41,7 @@ const char* budget_source(const KvSizingOptions& options) {
 
 Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options, const MemoryLimits& memory,
                                std::int64_t model_bytes) {
+  if (geometry.groups.empty()) return KvSizing{{}, 0, static_cast<double>(options.max_num_seqs)};
   const std::int64_t block_bytes = bytes_per_block(geometry);
   const std::int64_t per_sequence = blocks_of_sequence(geometry, options.max_model_len);
   std::int64_t blocks = 0;
@@ -69,6 +70,7 @@ Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions
 
 std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options, const MemoryLimits& memory,
                              std::int64_t model_bytes, std::int64_t limit) {
+  if (geometry.groups.empty()) return limit;
   if (options.num_blocks_override)
     return std::min<std::int64_t>(limit, std::int64_t{*options.num_blocks_override} * geometry.block_size);
   const std::int64_t block_bytes = bytes_per_block(geometry);

@@ -25,7 +25,7 @@ struct KvSizing {
   double full_sequences = 0;              // sequences of max_model_len that fit
 };
 
-// An error when not even one sequence of max_model_len fits, saying which flag helps.
+// A model without KV groups needs none. An error when not even one sequence of max_model_len fits, saying which flag helps.
 Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options, const MemoryLimits& memory,
                                std::int64_t model_bytes);
 // The longest context that fits the memory of `options` (for --max-model-len auto), at most `limit`.

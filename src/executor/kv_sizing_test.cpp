@@ -60,6 +60,20 @@ TEST(KvSizing, RefusesWhenOneSequenceDoesNotFit) {
   EXPECT_TRUE(size_kv_cache(geometry(), options, kMemory, 0));
 }
 
+TEST(KvSizing, WithoutGroupsNothingIsNeeded) {
+  KvSizingOptions options;
+  options.max_num_seqs = 6;
+  options.max_model_len = 1 << 20;
+  options.kv_cache_bytes = 0;
+  const KvGeometry none{{}, 32, DType::kBF16};
+  const auto sizing = size_kv_cache(none, options, kMemory, 0);
+  ASSERT_TRUE(sizing) << sizing.error().message;
+  EXPECT_TRUE(sizing->num_blocks.empty());
+  EXPECT_EQ(sizing->bytes, 0);
+  EXPECT_DOUBLE_EQ(sizing->full_sequences, 6.0);
+  EXPECT_EQ(longest_context(none, options, kMemory, 0, 4096), 4096);
+}
+
 TEST(KvSizing, LongestContext) {
   KvSizingOptions options;
   options.kv_cache_bytes = 10 * 8192;

@@ -25,6 +25,11 @@ ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model
   capacity_.model_bytes = model_->weight_bytes;
   for (std::size_t g = 0; g < options.num_blocks.size(); ++g)
     capacity_.kv_bytes += options.num_blocks[g] * options.geometry.block_bytes(g);
+  capacity_.recurrent_state = model_->has_recurrent_state;
+  if (model_->has_recurrent_state) {
+    model_->reserve_slots(options.max_num_seqs);
+    capacity_.state_bytes = model_->state_bytes_per_slot * options.max_num_seqs;
+  }
   cache_ = backend_->make_kv_cache(options.geometry, options.num_blocks);
   workspace_ = std::make_unique<Workspace>(model_->workspace_bytes(max_rows, kLogitsSlice));
   backend_->reserve(max_rows, 0);
@@ -112,6 +117,8 @@ void ModelRunner::build_input(const StepPlan& plan) {
   input_.groups.clear();
   for (std::size_t g = 0; g < plan.block_table.size(); ++g)
     input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});
+  // A model without KV groups still needs to know where its sequences' rows are.
+  if (input_.groups.empty()) input_.groups.push_back({row_begin_, start_pos_, {}, {}});
 }
 
 void ModelRunner::collect_wanted(const StepPlan& plan) {

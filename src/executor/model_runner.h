@@ -18,6 +18,7 @@ class ModelRunner final : public Executor {
  public:
   struct Options {
     std::int32_t max_num_batched_tokens = 2048;
+    std::int32_t max_num_seqs = 128;   // slots of recurrent state; plans' slots are below it
     KvGeometry geometry;
     std::vector<std::int32_t> num_blocks;
   };

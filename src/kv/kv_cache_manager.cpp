@@ -19,7 +19,8 @@ std::vector<std::int32_t> blocks_per_group(const KvCacheOptions& options) {
 KvCacheManager::KvCacheManager(KvCacheOptions options)
     : options_(std::move(options)),
       index_(options_.block_size, blocks_per_group(options_), options_.hash) {
-  QUIRE_CHECK(options_.block_size > 0 && !options_.groups.empty());
+  QUIRE_CHECK(options_.block_size > 0);
+  if (options_.groups.empty()) options_.enable_prefix_caching = false;
   for (const auto& group : options_.groups) {
     QUIRE_CHECK(!group.recurrent, "recurrent KV groups are not built yet");
     pools_.emplace_back(group.num_blocks);
@@ -101,6 +102,10 @@ bool KvCacheManager::fork(const SequenceKv& from, SequenceKv& to, std::int32_t n
   QUIRE_CHECK(to.num_blocks() == 0, "fork() is into a sequence without blocks");
   const std::int32_t full_blocks = num_tokens / options_.block_size;
   const std::int32_t tail_tokens = num_tokens % options_.block_size;
+  if (pools_.empty()) {
+    to.salt = from.salt;
+    return true;
+  }
   QUIRE_CHECK(blocks_for(num_tokens) <= static_cast<std::int32_t>(from.num_blocks()));
   QUIRE_CHECK(from.num_indexed_blocks >= full_blocks || !options_.enable_prefix_caching,
               "commit() comes before fork(): shared blocks are entered in the index once");

@@ -9,6 +9,8 @@
 //
 // Layers of one lifetime form a group with blocks of its own. All groups grow together: a sequence
 // holds the same number of blocks in each. Sliding-window groups keep all their blocks for now.
+// Without groups (a model that keeps a state per sequence only) there is always room, and nothing
+// to share.
 #pragma once
 
 #include <cstdint>

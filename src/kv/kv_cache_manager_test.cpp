@@ -39,6 +39,25 @@ void expect_intact(const KvCacheManager& kv, std::vector<const SequenceKv*> live
   EXPECT_TRUE(status) << status.error().message;
 }
 
+TEST(KvCacheManager, WithoutGroupsThereIsAlwaysRoomAndNothingToShare) {
+  KvCacheManager kv(options({}));
+  const std::vector<TokenId> tokens = tokens_from(1, 50);
+  SequenceKv first, second, fork;
+  EXPECT_EQ(kv.match(first, tokens), 0);
+  compute(kv, first, tokens);
+  EXPECT_EQ(kv.match(second, tokens), 0);
+  EXPECT_TRUE(kv.can_grow(second, 1 << 30, 1 << 30));
+  EXPECT_TRUE(kv.could_fit(1 << 30));
+  std::vector<KvCacheManager::Copy> copies;
+  EXPECT_TRUE(kv.fork(first, fork, 50, &copies));
+  EXPECT_TRUE(copies.empty());
+  EXPECT_EQ(kv.trim(first, 20), 20);
+  expect_intact(kv, {&first, &second, &fork});
+  kv.release(first);
+  EXPECT_EQ(kv.stats().num_blocks, 0);
+  EXPECT_TRUE(kv.reset());
+}
+
 TEST(KvCacheManager, GrowsByWholeBlocksAllOrNothing) {
   KvCacheManager kv(options({4, 3}));
   SequenceKv a, b;
