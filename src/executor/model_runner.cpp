@@ -117,8 +117,6 @@ void ModelRunner::build_input(const StepPlan& plan) {
   input_.groups.clear();
   for (std::size_t g = 0; g < plan.block_table.size(); ++g)
     input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});
-  // A model without KV groups still needs to know where its sequences' rows are.
-  if (input_.groups.empty()) input_.groups.push_back({row_begin_, start_pos_, {}, {}});
 }
 
 void ModelRunner::collect_wanted(const StepPlan& plan) {
