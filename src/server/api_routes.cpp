@@ -7,6 +7,7 @@
 #include "server/generation_call.h"
 #include "server/http/request_text.h"
 #include "server/protocol/error_body.h"
+#include "server/protocol/logprobs.h"
 
 namespace quire {
 
@@ -23,6 +24,11 @@ HttpResponse json_response(const json::value& value) {
 Status check_content_type(const HttpRequest& request) {
   const auto value = request.header("content-type");
   const auto media_type = lower_case(value.substr(0, value.find_first_of("; \t")));
+  const auto coding = lower_case(request.header("content-encoding"));
+  if (!coding.empty() && coding != "identity") {
+    return make_error(ErrorCode::kUnsupportedMedia,
+                      "the body must be sent as it is, but its content encoding is \"{}\"", coding);
+  }
   if (media_type == "application/json") return {};
   return make_error(ErrorCode::kUnsupportedMedia,
                     "the content type must be application/json, but it is \"{}\"", value);
@@ -49,7 +55,7 @@ void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange
     return exchange->send(error_response(status.error()));
   CallInfo info;
   info.arrival_s = request.arrival_s;
-  info.request_id = std::string(request.header("x-request-id").substr(0, 256));
+  info.request_id = replace_invalid_utf8(request.header("x-request-id").substr(0, 256));
   if (info.request_id.empty()) info.request_id = random_hex(16);
   ++*in_flight;
   auto token = std::shared_ptr<void>(nullptr, [count = in_flight](void*) { --*count; });

@@ -302,6 +302,47 @@ TEST(ApiServer, ModelsHealthVersionMetrics) {
   EXPECT_EQ(get("/health").status, 503);
 }
 
+TEST(ApiServer, ErrorsAreShortAndAlwaysUtf8) {
+  FakeServer server;
+  RawClient client(server.server->port());
+  client.get("/v1/models/%ff%C3%A9");
+  const std::string message = json::value_to<std::string>(
+      json::parse(client.read().body).at("error").at("message"));  // throws on invalid UTF-8
+  EXPECT_NE(message.find("\xEF\xBF\xBD\xC3\xA9"), std::string::npos) << message;
+
+  const auto body = ask(server, "/v1/completions",
+                        R"({"prompt": "a", "model": ")" + std::string(100000, 'x') + "\"}", 404);
+  EXPECT_LT(body.at("error").at("message").as_string().size(), 2100U);
+}
+
+TEST(ApiServer, RequestIdsAreUtf8AndBodiesAreNotCompressed) {
+  FakeServer server;
+  RawClient client(server.server->port());
+  client.post("/v1/completions", R"({"prompt": "a", "max_tokens": 1})", "X-Request-Id: a\xFF\r\n");
+  EXPECT_EQ(json::parse(client.read().body).at("id").as_string(), "cmpl-a\xEF\xBF\xBD");
+  client.post("/v1/completions", R"({"prompt": "a"})", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(client.read().status, 415);
+  client.post("/v1/completions", R"({"prompt": "a"})", "Content-Encoding: identity\r\n");
+  EXPECT_EQ(client.read().status, 200);
+}
+
+TEST(ApiServer, WrongDefaultsAreToldAtTheStart) {
+  FakeServer parts;
+  const auto start = [&](ServerOptions options) {
+    options.port = 0;
+    options.served_model_names = {"tiny"};
+    auto started = ApiServer::start(options, {&parts.generator, &parts.text, &parts.metrics});
+    return started ? std::string() : started.error().message;
+  };
+  ServerOptions kwargs, temperature, ends;
+  kwargs.default_chat_template_kwargs = "[1]";
+  EXPECT_NE(start(kwargs).find("--default-chat-template-kwargs"), std::string::npos);
+  temperature.sampling.temperature = -1;
+  EXPECT_NE(start(temperature).find("generation config: temperature"), std::string::npos);
+  ends.eos_ids = {-1, 5, 1 << 30};
+  EXPECT_EQ(start(ends), "");
+}
+
 TEST(ApiServer, SeedsOfRequestsWithoutOneFollowTheServers) {
   std::vector<std::uint64_t> seen;
   for (int run = 0; run < 2; ++run) {

@@ -113,7 +113,7 @@ bool Connection::parse_some() {
     refuse_bad(error);
     return false;
   }
-  if (parser_->is_header_done() && !header_seen_) on_header();
+  if (parser_->is_header_done() && !header_seen_ && !on_header()) return false;
   if (parser_->is_done()) {
     dispatch();
     return true;
@@ -121,12 +121,19 @@ bool Connection::parse_some() {
   return used > 0 && !in_.empty();
 }
 
-void Connection::on_header() {
+// False: refused.
+bool Connection::on_header() {
   header_seen_ = true;
+  // Of another coding nobody knows where the body ends: its bytes would be read as requests.
+  if (parser_->get().count(http::field::transfer_encoding) > 0 && !parser_->chunked()) {
+    refuse(400, "malformed HTTP request: the only transfer coding taken is chunked");
+    return false;
+  }
   const auto expect = parser_->get()[http::field::expect];
   if (!parser_->is_done() && boost::beast::iequals(expect, "100-continue")) {
     append("HTTP/1.1 100 Continue\r\n\r\n");
   }
+  return true;
 }
 
 void Connection::dispatch() {

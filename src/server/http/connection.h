@@ -52,7 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(const boost::system::error_code& error, std::size_t num_bytes);
   void parse();
   bool parse_some();  // false: nothing more to do with what is here
-  void on_header();
+  bool on_header();
   void dispatch();
   void refuse(int status, const std::string& message);
   void refuse_bad(const boost::system::error_code& error);

@@ -273,6 +273,22 @@ TEST(Http, SlowRequestsTimeOut) {
   EXPECT_TRUE(idle.at_end());
 }
 
+// Else the bytes of the body would be taken for the next request.
+TEST(Http, AnUnknownTransferCodingIsRefused) {
+  std::atomic<int> num_seen = 0;
+  const auto server = quick_server([&](HttpRequest, std::shared_ptr<Exchange> exchange) {
+    ++num_seen;
+    exchange->send({});
+  });
+  RawClient client(server->port());
+  client.send(
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n"
+      "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.read().status, 400);
+  EXPECT_TRUE(client.at_end());
+  EXPECT_EQ(num_seen, 0);
+}
+
 TEST(Http, AClientThatDoesNotReadIsLetGo) {
   std::atomic<bool> gone = false;
   const auto server = quick_server([&](HttpRequest, std::shared_ptr<Exchange> exchange) {

@@ -14,6 +14,7 @@ constexpr double kMaxInt32 = 2147483647;
 constexpr double kMaxInt64 = 9.3e18;
 constexpr double kAnyNumber = 1.7e308;
 constexpr std::size_t kMaxBadWords = 128;
+constexpr std::size_t kMaxRequestIdBytes = 256;
 
 Status read_stream_options(R& request, const json::value& value, const Field<R>& field) {
   const auto* object = value.if_object();
@@ -146,7 +147,20 @@ std::span<const Field<CommonRequest>> common_fields() {
   return kTable;
 }
 
+// It stands in the answer's id and in the log.
+Status check_request_id(const std::string& id) {
+  if (id.size() > kMaxRequestIdBytes) {
+    return field_error("request_id", "`request_id` may have at most {} bytes, but it has {}",
+                       kMaxRequestIdBytes, id.size());
+  }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  if (std::any_of(id.begin(), id.end(), is_control))
+    return field_error("request_id", "`request_id` must not hold control characters");
+  return {};
+}
+
 Status check_common(const CommonRequest& request) {
+  QUIRE_TRY(check_request_id(request.request_id));
   if (request.has_stream_options && !request.stream) {
     return field_error("stream_options", "`stream_options` may only be given with `stream` = true");
   }

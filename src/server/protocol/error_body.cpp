@@ -3,17 +3,32 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "server/protocol/logprobs.h"
+
 namespace quire {
 namespace {
 
 namespace json = boost::json;
 
+// Messages quote what the client sent, which may be megabytes long, or a path that is no UTF-8.
+constexpr std::size_t kMaxQuotedBytes = 2000;
+
+std::string shown(std::string text) {
+  if (text.size() > kMaxQuotedBytes) {
+    std::size_t end = kMaxQuotedBytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text.resize(end);
+    text += "...";
+  }
+  return replace_invalid_utf8(text);
+}
+
 std::string make_body(const std::string& message, std::string_view type, const std::string& param,
                       json::value code) {
   json::object error;
-  error["message"] = message.empty() ? "unknown error" : message;
+  error["message"] = message.empty() ? "unknown error" : shown(message);
   error["type"] = json::string_view(type.data(), type.size());
-  error["param"] = param.empty() ? json::value(nullptr) : json::value(param);
+  error["param"] = param.empty() ? json::value(nullptr) : json::value(shown(param));
   error["code"] = std::move(code);
   json::object body;
   body["error"] = std::move(error);

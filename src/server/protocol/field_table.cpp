@@ -1,6 +1,7 @@
 #include "server/protocol/field_table.h"
 
 #include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <mutex>
 #include <unordered_set>
 
@@ -141,7 +142,9 @@ void log_unknown_fields(const json::object& object, std::span<const std::string_
     std::lock_guard lock(mutex);
     if (seen.size() >= kMaxRememberedNames || name.size() > 64) return;
     if (seen.emplace(name).second)
-      log_warning("request field \"{}\" is not known here and is ignored", name);
+      // As JSON: a name must not be able to start a line of its own in the log.
+      log_warning("request field {} is not known here and is ignored",
+                  json::serialize(member.key()));
   }
 }
 

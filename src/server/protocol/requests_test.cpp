@@ -54,6 +54,8 @@ const Case kCommon[] = {
     {"stream", "\"maybe\"", "true or false"},
     {"stream", "1", "stream"},
     {"stream_options", "{\"include_usage\": true}", "stream"},
+    {"request_id", "\"a\\nb\"", "control"},
+    {"request_id", "\"job-1\"", ""},
     {"logit_bias", "{\"abc\": 1}", "abc"},
     {"logit_bias", "[1]", "logit_bias"},
     {"logit_bias", "{\"5\": \"x\"}", "logit_bias.5"},
