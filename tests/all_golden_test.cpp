@@ -86,8 +86,8 @@ std::vector<Case> gguf_cases() {
 
 std::vector<Case> quantized_cases() {
   std::vector<Case> cases;
-  for (const auto& [key, value] :
-       read_json("tests/golden-gguf/status.json").at("quantized").as_object()) {
+  const json::object quantized = read_json("tests/golden-gguf/status.json").at("quantized").as_object();
+  for (const auto& [key, value] : quantized) {
     const std::string stem = "tests/golden-gguf/" + std::string(key);
     cases.push_back({stem + ".gguf", stem + ".golden.safetensors", {}});
   }
