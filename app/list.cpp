@@ -42,7 +42,8 @@ std::string size_text(const CachedRevision& revision) {
 int run_list(const HubFlags& flags) {
   const Result<HubSettings> settings = read_hub_settings(flags);
   if (!settings) return fail(settings.error());
-  std::vector<std::array<std::string, 5>> rows = {{"MODEL", "REVISION", "WEIGHTS", "SIZE", "LAST USE"}};
+  std::vector<std::array<std::string, 5>> rows = {
+      {"MODEL", "REVISION", "WEIGHTS", "SIZE", "LAST USE"}};
   for (const CachedRevision& r : list_cache(settings->cache_dir))
     rows.push_back({r.repo, revision_text(r), r.weights, size_text(r), time_text(r.last_used_s)});
   if (rows.size() == 1) {
@@ -55,7 +56,8 @@ int run_list(const HubFlags& flags) {
   }
   for (const auto& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) line += fmt::format("{:{}}  ", row[i], widths[i]);
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
+      line += fmt::format("{:{}}  ", row[i], widths[i]);
     std::printf("%s%s\n", line.c_str(), row.back().c_str());
   }
   return 0;
@@ -65,7 +67,8 @@ int run_list(const HubFlags& flags) {
 
 Command add_list(CLI::App& command) {
   auto flags = std::make_shared<HubFlags>();
-  command.add_option("--download-dir", flags->download_dir, "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
+  command.add_option("--download-dir", flags->download_dir,
+                     "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
   return [flags] { return run_list(*flags); };
 }
 

@@ -30,7 +30,10 @@ int run_pull(const PullFlags& flags) {
 
 Command add_pull(CLI::App& command) {
   auto flags = std::make_shared<PullFlags>();
-  command.add_option("model_tag,--model", flags->model, "ORG/NAME on the hub, or ORG/NAME:QUANT for one of its GGUF files")->required();
+  command
+      .add_option("model_tag,--model", flags->model,
+                  "ORG/NAME on the hub, or ORG/NAME:QUANT for one of its GGUF files")
+      ->required();
   add_hub_flags(command, flags->hub);
   return [flags] { return run_pull(*flags); };
 }

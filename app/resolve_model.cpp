@@ -29,7 +29,9 @@ Result<ModelRef> require_model_ref(const std::string& text) {
   const std::optional<ModelRef> ref = parse_model_ref(text);
   if (!ref)
     return make_error(ErrorCode::kInvalidArgument,
-                      "\"{}\" is no name of a model on the hub: use ORG/NAME, or ORG/NAME:QUANT for a GGUF (e.g. :Q4_K_M)", text);
+                      "\"{}\" is no name of a model on the hub: use ORG/NAME, or ORG/NAME:QUANT "
+                      "for a GGUF (e.g. :Q4_K_M)",
+                      text);
   return *ref;
 }
 

@@ -1,4 +1,5 @@
-// From what the user calls a model to a path: a file or folder that is there, else a name on the hub.
+// From what the user calls a model to a path: a file or folder that is there, else a name on the
+// hub.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace quire {
 
-// An existing path stays as it is; ORG/NAME[:QUANT] becomes its path in the model cache, fetched where need be;
-// anything else stays as it is, for the reader of model files to refuse.
+// An existing path stays as it is; ORG/NAME[:QUANT] becomes its path in the model cache, fetched
+// where need be; anything else stays as it is, for the reader of model files to refuse.
 Result<std::string> resolve_model(const std::string& model, const HubFlags& flags);
 
 // ORG/NAME[:QUANT], or an error that says how a name looks.

@@ -24,7 +24,8 @@ int run_rm(const RmFlags& flags) {
   if (!settings) return fail(settings.error());
   const Result<std::int64_t> freed = remove_cached(settings->cache_dir, *ref);
   if (!freed) return fail(freed.error());
-  std::printf("removed %s: %s freed (%lld bytes)\n", flags.model.c_str(), format_bytes(*freed).c_str(), static_cast<long long>(*freed));
+  std::printf("removed %s: %s freed (%lld bytes)\n", flags.model.c_str(),
+              format_bytes(*freed).c_str(), static_cast<long long>(*freed));
   return 0;
 }
 
@@ -32,8 +33,12 @@ int run_rm(const RmFlags& flags) {
 
 Command add_rm(CLI::App& command) {
   auto flags = std::make_shared<RmFlags>();
-  command.add_option("model_tag,--model", flags->model, "ORG/NAME, or ORG/NAME:QUANT for one of its GGUF files")->required();
-  command.add_option("--download-dir", flags->hub.download_dir, "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
+  command
+      .add_option("model_tag,--model", flags->model,
+                  "ORG/NAME, or ORG/NAME:QUANT for one of its GGUF files")
+      ->required();
+  command.add_option("--download-dir", flags->hub.download_dir,
+                     "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
   return [flags] { return run_rm(*flags); };
 }
 

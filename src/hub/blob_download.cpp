@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "hub/hub_client.h"
 #include "hub/model_ref.h"
 #include "hub/partial_file.h"
+#include "hub/range_sink.h"
 #include "hub/retry.h"
 
 namespace quire {
@@ -28,10 +28,11 @@ constexpr std::int64_t kRangeBytes = 64 << 20;  // parts of a large file that ar
 constexpr std::int64_t kMaxRanges = 1024;       // of one file: larger parts from 64 GiB on
 constexpr int kMaxConnections = 8;
 
-// One blob on its way. The main thread makes it; then each range belongs to one worker, and the worker
-// that ends the last range checks and installs the file.
+// One blob on its way. The main thread makes it; then each range belongs to one worker, and the
+// worker that ends the last range checks and installs the file.
 struct Blob {
-  Blob(RepoFile f, std::vector<std::string> l, FileLock held) : file(std::move(f)), links(std::move(l)), lock(std::move(held)) {}
+  Blob(RepoFile f, std::vector<std::string> l, FileLock held)
+      : file(std::move(f)), links(std::move(l)), lock(std::move(held)) {}
   RepoFile file;
   std::vector<std::string> links;  // paths in the snapshot
   FileLock lock;
@@ -44,28 +45,10 @@ struct Task {
   int range;
 };
 
-// The first byte that a 206 brings, of "bytes 5-9/10"; -1: not understood.
-std::int64_t first_byte_of(const std::string& content_range) {
-  std::int64_t first = -1;
-  if (!content_range.starts_with("bytes ")) return -1;
-  const char* begin = content_range.data() + 6;
-  const auto [end, error] = std::from_chars(begin, content_range.data() + content_range.size(), first);
-  return error == std::errc{} && end != begin && *end == '-' ? first : -1;
-}
-std::int64_t total_of(const HttpReply& reply) {
-  std::string text = reply.header("content-length");
-  if (reply.status == 206) {
-    const std::string range = reply.header("content-range");
-    text = range.substr(range.find('/') + 1);
-  }
-  std::int64_t total = -1;
-  std::from_chars(text.data(), text.data() + text.size(), total);
-  return total;
-}
-
 class Download {
  public:
-  Download(const HubSettings& settings, const RepoCache& cache, const std::string& commit, Progress& progress)
+  Download(const HubSettings& settings, const RepoCache& cache, const std::string& commit,
+           Progress& progress)
       : settings_(settings), cache_(cache), commit_(commit), progress_(progress) {}
 
   Status add(const RepoFile& file, std::vector<std::string> links);
@@ -92,15 +75,19 @@ class Download {
 };
 
 Status Download::add(const RepoFile& file, std::vector<std::string> links) {
-  QUIRE_ASSIGN(FileLock lock, FileLock::wait_for(cache_.lock_path(file.blob), cache_.repo() + ": " + file.path));
+  QUIRE_ASSIGN(FileLock lock,
+               FileLock::wait_for(cache_.lock_path(file.blob), cache_.repo() + ": " + file.path));
   const std::string path = cache_.blob_path(file.blob);
   std::error_code error;
-  if (fs::is_regular_file(path, error) && static_cast<std::int64_t>(fs::file_size(path, error)) == file.size) {
+  if (fs::is_regular_file(path, error) &&
+      static_cast<std::int64_t>(fs::file_size(path, error)) == file.size) {
     for (const std::string& link : links) QUIRE_TRY(cache_.link_file(commit_, link, file.blob));
     return {};
   }
   auto blob = std::make_unique<Blob>(file, std::move(links), std::move(lock));
-  QUIRE_ASSIGN(PartialFile partial, PartialFile::open(path, file.size, std::max(kRangeBytes, file.size / kMaxRanges + 1), cache_.repo() + ": " + file.path));
+  QUIRE_ASSIGN(PartialFile partial,
+               PartialFile::open(path, file.size, std::max(kRangeBytes, file.size / kMaxRanges + 1),
+                                 cache_.repo() + ": " + file.path));
   progress_.expect(file.size, partial.done_bytes());
   blob->partial.emplace(std::move(partial));
   for (int i = 0; i < blob->partial->num_ranges(); ++i) {
@@ -116,12 +103,15 @@ Status Download::add(const RepoFile& file, std::vector<std::string> links) {
 
 Status Download::check_space() const {
   std::int64_t needed = 0;
-  for (const std::unique_ptr<Blob>& blob : blobs_) needed += blob->file.size - blob->partial->done_bytes();
+  for (const std::unique_ptr<Blob>& blob : blobs_)
+    needed += blob->file.size - blob->partial->done_bytes();
   const std::string folder = fs::path(cache_.blob_path("x")).parent_path().string();
   if (const std::int64_t free = free_bytes(folder); needed > free)
     return make_error(ErrorCode::kInternal,
-                      "{}: the disk is full: {} more are needed in {}, {} are free; make room, or choose another disk with "
-                      "--download-dir", cache_.repo(), format_bytes(needed), folder, format_bytes(free));
+                      "{}: the disk is full: {} more are needed in {}, {} are free; make room, or "
+                      "choose another disk with "
+                      "--download-dir",
+                      cache_.repo(), format_bytes(needed), folder, format_bytes(free));
   return {};
 }
 
@@ -156,48 +146,25 @@ void Download::work() {
   }
 }
 
-// Asks until the range is whole. A server that ignores Range sends all of the file: what is not wanted of
-// it is passed over.
+// Asks until the range is whole.
 Status Download::fetch_range(HubClient& client, const Task& task) {
   const RepoFile& file = task.blob->file;
+  const std::string what = cache_.repo() + ": " + file.path;
   PartialFile& partial = *task.blob->partial;
   const PartialFile::Range& range = partial.range(task.range);
   const std::stop_token stop = stop_.get_token();
+  RangeSink sink(partial, task.range, what, progress_, stop);
+  const BodySink body = sink.body_sink();
   Retry retry(kAttempts, stop);
-  std::int64_t to_skip = 0;
-  BodySink sink;
-  sink.begin = [&](const HttpReply& reply) -> Status {
-    const std::int64_t wanted = range.begin + range.done;
-    const std::int64_t first = reply.status == 206 ? first_byte_of(reply.header("content-range")) : 0;
-    const std::int64_t total = total_of(reply);
-    if (total >= 0 && total != file.size)
-      return make_error(ErrorCode::kBadFile, "{}: {}: the server has {} bytes, the hub says {}", cache_.repo(), file.path, total,
-                        file.size);
-    if (first < 0 || first > wanted)
-      return make_error(ErrorCode::kBadFile, "{}: {}: the server sends another range than was asked for", cache_.repo(), file.path);
-    to_skip = wanted - first;
-    return {};
-  };
-  sink.write = [&](std::span<const char> bytes) -> Result<bool> {
-    if (stop.stop_requested()) return false;
-    const std::int64_t skipped = std::min<std::int64_t>(to_skip, static_cast<std::int64_t>(bytes.size()));
-    to_skip -= skipped;
-    bytes = bytes.subspan(static_cast<std::size_t>(skipped));
-    const std::int64_t left = range.end - range.begin - range.done;
-    const std::int64_t count = std::min<std::int64_t>(left, static_cast<std::int64_t>(bytes.size()));
-    const bool is_surplus = count < static_cast<std::int64_t>(bytes.size());
-    QUIRE_TRY(partial.write(task.range, bytes.first(static_cast<std::size_t>(count))));
-    progress_.add(count);
-    return !is_surplus;
-  };
   while (range.done < range.end - range.begin) {
     const std::int64_t before = range.done;
-    QUIRE_ASSIGN(HttpReply reply, client.get(file, commit_, range.begin + range.done, range.end, sink));
+    QUIRE_ASSIGN(HttpReply reply,
+                 client.get(file, commit_, range.begin + range.done, range.end, body));
     if (range.done == range.end - range.begin) break;
     if (stop.stop_requested()) return partial.record(task.range);
     const bool is_success = reply.status == 200 || reply.status == 206;
     if (is_success && reply.failure.empty()) reply.failure = "the answer ended early";
-    if (is_temporary(reply) && retry.again(reply, cache_.repo() + ": " + file.path, range.done > before)) continue;
+    if (is_temporary(reply) && retry.again(reply, what, range.done > before)) continue;
     QUIRE_TRY(partial.record(task.range));
     return tl::unexpected(client.error_of(reply, file.path));
   }
@@ -211,7 +178,8 @@ Status Download::finish(Blob& blob) {
     return good;
   }
   QUIRE_TRY(blob.partial->install(cache_.blob_path(blob.file.blob)));
-  for (const std::string& link : blob.links) QUIRE_TRY(cache_.link_file(commit_, link, blob.file.blob));
+  for (const std::string& link : blob.links)
+    QUIRE_TRY(cache_.link_file(commit_, link, blob.file.blob));
   blob.partial.reset();
   return {};
 }
@@ -221,15 +189,20 @@ Status Download::finish(Blob& blob) {
 Status check_hash(const std::string& path, const RepoFile& file, const std::string& repo) {
   const bool is_sha256 = is_hex(file.blob, 64);
   if (!is_sha256 && !is_hex(file.blob, 40)) return {};
-  QUIRE_ASSIGN(const std::string hash, hash_file(path, is_sha256 ? HashKind::kSha256 : HashKind::kGitBlob));
+  QUIRE_ASSIGN(const std::string hash,
+               hash_file(path, is_sha256 ? HashKind::kSha256 : HashKind::kGitBlob));
   if (hash == file.blob) return {};
-  return make_error(ErrorCode::kBadFile, "{}: {} came damaged: its {} is {}, the hub says {}; it was removed, run it again", repo,
-                    file.path, is_sha256 ? "SHA-256" : "git SHA-1", hash, file.blob);
+  return make_error(
+      ErrorCode::kBadFile,
+      "{}: {} came damaged: its {} is {}, the hub says {}; it was removed, run it again", repo,
+      file.path, is_sha256 ? "SHA-256" : "git SHA-1", hash, file.blob);
 }
 
-Status download_files(const HubSettings& settings, const RepoCache& cache, const std::string& commit,
-                      const std::vector<RepoFile>& files, Progress& progress) {
-  // In the order of blob names, so that two processes never wait for each other's locks in a circle.
+Status download_files(const HubSettings& settings, const RepoCache& cache,
+                      const std::string& commit, const std::vector<RepoFile>& files,
+                      Progress& progress) {
+  // In the order of blob names, so that two processes never wait for each other's locks in a
+  // circle.
   std::map<std::string, std::vector<const RepoFile*>> by_blob;
   for (const RepoFile& file : files) by_blob[file.blob].push_back(&file);
   QUIRE_TRY(make_cache_folder(fs::path(cache.blob_path("x")).parent_path().string()));

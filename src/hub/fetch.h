@@ -1,5 +1,5 @@
-// From a model's name on the hub to its path in the cache: what `quire pull`, and every command that
-// takes a MODEL, does.
+// From a model's name on the hub to its path in the cache: what `quire pull`, and every command
+// that takes a MODEL, does.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@
 
 namespace quire {
 
-// The snapshot's folder (safetensors) or its first GGUF file; fetched where it is not in the cache yet.
-// The hub is not asked for a commit whose files are here, nor when offline; for a branch or tag it is
-// asked where that is now, and when it cannot be reached what the cache has is used, with a warning.
+// The snapshot's folder (safetensors) or its first GGUF file; fetched where it is not in the cache
+// yet. The hub is not asked for a commit whose files are here, nor when offline; for a branch or
+// tag it is asked where that is now, and when it cannot be reached what the cache has is used, with
+// a warning.
 Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings);
 
 }  // namespace quire

@@ -32,7 +32,8 @@ Result<std::string> hash_file(const std::string& path, HashKind kind) {
     return make_error(ErrorCode::kBadFile, "{}: cannot read it: {}", path, std::strerror(errno));
   const std::unique_ptr<EVP_MD_CTX, FreeDigest> digest(EVP_MD_CTX_new());
   const EVP_MD* algorithm = kind == HashKind::kSha256 ? EVP_sha256() : EVP_sha1();
-  QUIRE_CHECK(digest && EVP_DigestInit_ex(digest.get(), algorithm, nullptr) == 1, "OpenSSL has no digest");
+  QUIRE_CHECK(digest && EVP_DigestInit_ex(digest.get(), algorithm, nullptr) == 1,
+              "OpenSSL has no digest");
   if (kind == HashKind::kGitBlob) {
     std::string head = fmt::format("blob {}", status.st_size);
     head.push_back('\0');
@@ -42,7 +43,8 @@ Result<std::string> hash_file(const std::string& path, HashKind kind) {
   while (true) {
     const ssize_t got = read(file.get(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return make_error(ErrorCode::kBadFile, "{}: cannot read it: {}", path, std::strerror(errno));
+    if (got < 0)
+      return make_error(ErrorCode::kBadFile, "{}: cannot read it: {}", path, std::strerror(errno));
     if (got == 0) break;
     EVP_DigestUpdate(digest.get(), chunk.data(), static_cast<std::size_t>(got));
   }

@@ -1,4 +1,5 @@
-// Hashes of files as the hub names them: SHA-256 of large files, git's blob id (SHA-1) of the others.
+// Hashes of files as the hub names them: SHA-256 of large files, git's blob id (SHA-1) of the
+// others.
 #pragma once
 
 #include <functional>

@@ -17,7 +17,8 @@ Result<FileLock> FileLock::wait_for(const std::string& path, const std::string& 
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file.is_open())
     return make_error(ErrorCode::kInvalidArgument,
-                      "the model cache is not writable: {}: {}; choose another with --download-dir or HF_HUB_CACHE",
+                      "the model cache is not writable: {}: {}; choose another with --download-dir "
+                      "or HF_HUB_CACHE",
                       path, std::strerror(errno));
   if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return FileLock(std::move(file));
   log_info("{}: another process is fetching it, waiting", what);

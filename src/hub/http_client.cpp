@@ -40,7 +40,8 @@ void set_server_name(TlsStream& stream, std::string host) {
   error_code error;
   asio::ip::make_address(host, error);
   if (error)  // the macro SSL_set_tlsext_host_name, which has a C cast
-    SSL_ctrl(stream.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
+    SSL_ctrl(stream.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+             host.data());
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ struct HttpClient::Impl {
   }
   beast::tcp_stream& lowest() { return secure ? secure->next_layer() : *plain; }
   void set_time_limit() {
-    lowest().expires_after(std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000)));
+    lowest().expires_after(
+        std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000)));
   }
   template <class F>
   auto with_stream(F&& f) {
@@ -92,7 +94,8 @@ Status HttpClient::Impl::make_tls() {
   if (tls) return {};
   tls.emplace(asio::ssl::context::tls_client);
   error_code error;
-  tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1,
+  tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                       asio::ssl::context::no_tlsv1_1,
                    error);
   tls->set_verify_mode(asio::ssl::verify_peer, error);
   if (options.ca_file.empty()) {
@@ -136,10 +139,13 @@ Result<std::string> HttpClient::Impl::connect(const Url& url) {
     set_server_name(*secure, url.host);
     secure->set_verify_callback(asio::ssl::host_name_verification(url.host));
     set_time_limit();
-    error = wait([&](auto handler) { secure->async_handshake(asio::ssl::stream_base::client, handler); });
-    if (const long verdict = SSL_get_verify_result(secure->native_handle()); error && verdict != X509_V_OK) {
+    error = wait(
+        [&](auto handler) { secure->async_handshake(asio::ssl::stream_base::client, handler); });
+    if (const long verdict = SSL_get_verify_result(secure->native_handle());
+        error && verdict != X509_V_OK) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "the certificate of {} is not trusted: {} (for a company's own authority, set SSL_CERT_FILE)",
+                        "the certificate of {} is not trusted: {} (for a company's own authority, "
+                        "set SSL_CERT_FILE)",
                         url.host, X509_verify_cert_error_string(verdict));
     }
     if (error) return fmt::format("no TLS connection to {}: {}", url.authority(), describe(error));
@@ -149,8 +155,8 @@ Result<std::string> HttpClient::Impl::connect(const Url& url) {
 }
 
 // False when the sink has enough.
-Result<bool> HttpClient::Impl::read_body(http::response_parser<http::buffer_body>& parser, HttpReply& reply,
-                                         const BodySink* sink) {
+Result<bool> HttpClient::Impl::read_body(http::response_parser<http::buffer_body>& parser,
+                                         HttpReply& reply, const BodySink* sink) {
   std::vector<char> chunk(kChunkBytes);
   while (!parser.is_done()) {
     parser.get().body().data = chunk.data();
@@ -168,7 +174,8 @@ Result<bool> HttpClient::Impl::read_body(http::response_parser<http::buffer_body
     } else {
       reply.body.append(got.begin(), got.end());
       if (reply.body.size() > kMaxBodyBytes)
-        return make_error(ErrorCode::kTooLarge, "an answer is larger than {} MiB", kMaxBodyBytes >> 20);
+        return make_error(ErrorCode::kTooLarge, "an answer is larger than {} MiB",
+                          kMaxBodyBytes >> 20);
     }
     if (error) {
       reply.failure = describe(error);
@@ -178,18 +185,20 @@ Result<bool> HttpClient::Impl::read_body(http::response_parser<http::buffer_body
   return true;
 }
 
-Result<HttpReply> HttpClient::Impl::exchange(const std::string& method, const Url& url, const Headers& headers,
-                                             const BodySink* sink) {
+Result<HttpReply> HttpClient::Impl::exchange(const std::string& method, const Url& url,
+                                             const Headers& headers, const BodySink* sink) {
   HttpReply reply;
-  http::request<http::empty_body> request(method == "HEAD" ? http::verb::head : http::verb::get, url.target, 11);
+  http::request<http::empty_body> request(method == "HEAD" ? http::verb::head : http::verb::get,
+                                          url.target, 11);
   request.set(http::field::host, url.authority());
   request.set(http::field::user_agent, "quire/" QUIRE_VERSION);
   request.set(http::field::accept, "*/*");
   request.set(http::field::accept_encoding, "identity");
   for (const auto& [name, value] : headers) request.set(name, value);
   set_time_limit();
-  error_code error =
-      wait([&](auto handler) { with_stream([&](auto& stream) { http::async_write(stream, request, handler); }); });
+  error_code error = wait([&](auto handler) {
+    with_stream([&](auto& stream) { http::async_write(stream, request, handler); });
+  });
   if (error) {
     reply.failure = describe(error);
     return reply;
@@ -219,8 +228,8 @@ Result<HttpReply> HttpClient::Impl::exchange(const std::string& method, const Ur
 HttpClient::HttpClient(const HttpOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 HttpClient::~HttpClient() = default;
 
-Result<HttpReply> HttpClient::request(const std::string& method, const Url& url, const Headers& headers,
-                                      const BodySink* sink) {
+Result<HttpReply> HttpClient::request(const std::string& method, const Url& url,
+                                      const Headers& headers, const BodySink* sink) {
   // A kept connection may have been closed by the server meanwhile: then once more on a new one.
   if (impl_->origin == url.origin()) {
     Result<HttpReply> reply = impl_->exchange(method, url, headers, sink);

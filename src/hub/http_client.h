@@ -28,7 +28,7 @@ struct HttpReply {
 
 // Takes the body of a 200 or 206.
 struct BodySink {
-  std::function<Status(const HttpReply&)> begin;       // the head of the answer
+  std::function<Status(const HttpReply&)> begin;             // the head of the answer
   std::function<Result<bool>(std::span<const char>)> write;  // false: enough
 };
 

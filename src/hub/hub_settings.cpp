@@ -57,8 +57,10 @@ Result<HubSettings> read_hub_settings(const HubFlags& flags, const GetVariable& 
   const std::string home = first_of(get, {"HOME"});
   const std::string own_home = first_of(get, {"HF_HOME"});
   const std::string xdg = first_of(get, {"XDG_CACHE_HOME"});
-  const fs::path cache_home = xdg.empty() ? fs::path(home) / ".cache" : fs::path(expand_home(xdg, home));
-  const fs::path hf_home = own_home.empty() ? cache_home / "huggingface" : fs::path(expand_home(own_home, home));
+  const fs::path cache_home =
+      xdg.empty() ? fs::path(home) / ".cache" : fs::path(expand_home(xdg, home));
+  const fs::path hf_home =
+      own_home.empty() ? cache_home / "huggingface" : fs::path(expand_home(own_home, home));
 
   const std::string hub_cache = first_of(get, {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"});
   settings.cache_dir = !flags.download_dir.empty() ? expand_home(flags.download_dir, home)
@@ -73,19 +75,23 @@ Result<HubSettings> read_hub_settings(const HubFlags& flags, const GetVariable& 
   settings.token = find_token(flags, get, hf_home);
   for (const char c : settings.token) {
     if (c <= 0x20 || c >= 0x7f)
-      return make_error(ErrorCode::kInvalidArgument,
-                        "the hub's token (--hf-token, HF_TOKEN or its file) has a character that no token has");
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          "the hub's token (--hf-token, HF_TOKEN or its file) has a character that no token has");
   }
   if (!flags.revision.empty()) settings.revision = flags.revision;
   if (!is_revision(settings.revision))
-    return field_error("--revision", "--revision '{}' is no branch, tag or commit", settings.revision);
-  settings.is_offline = is_true(first_of(get, {"HF_HUB_OFFLINE"})) || is_true(first_of(get, {"TRANSFORMERS_OFFLINE"}));
+    return field_error("--revision", "--revision '{}' is no branch, tag or commit",
+                       settings.revision);
+  settings.is_offline = is_true(first_of(get, {"HF_HUB_OFFLINE"})) ||
+                        is_true(first_of(get, {"TRANSFORMERS_OFFLINE"}));
   settings.show_progress = !is_true(first_of(get, {"HF_HUB_DISABLE_PROGRESS_BARS"}));
   settings.ca_file = first_of(get, {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"});
   if (const std::string timeout = first_of(get, {"HF_HUB_DOWNLOAD_TIMEOUT"}); !timeout.empty()) {
     const double value = std::strtod(timeout.c_str(), nullptr);
     if (!(value > 0 && value < 86400))
-      return make_error(ErrorCode::kInvalidArgument, "HF_HUB_DOWNLOAD_TIMEOUT '{}' is no number of seconds", timeout);
+      return make_error(ErrorCode::kInvalidArgument,
+                        "HF_HUB_DOWNLOAD_TIMEOUT '{}' is no number of seconds", timeout);
     settings.timeout_s = value;
   }
   return settings;

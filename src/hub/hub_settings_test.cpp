@@ -9,7 +9,8 @@
 namespace quire {
 namespace {
 
-Result<HubSettings> settings_of(const std::map<std::string, std::string>& variables, const HubFlags& flags = {}) {
+Result<HubSettings> settings_of(const std::map<std::string, std::string>& variables,
+                                const HubFlags& flags = {}) {
   return read_hub_settings(flags, [&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
@@ -33,7 +34,8 @@ TEST(HubSettings, OrderOfTheCacheFolders) {
   EXPECT_EQ(settings_of(variables)->cache_dir, "/old");
   variables["HF_HUB_CACHE"] = "/c";
   EXPECT_EQ(settings_of(variables)->cache_dir, "/c");
-  EXPECT_EQ(settings_of(variables, {.revision = "", .download_dir = "/d", .token = ""})->cache_dir, "/d");
+  EXPECT_EQ(settings_of(variables, {.revision = "", .download_dir = "/d", .token = ""})->cache_dir,
+            "/d");
 }
 
 TEST(HubSettings, OrderOfTheTokens) {
@@ -47,7 +49,9 @@ TEST(HubSettings, OrderOfTheTokens) {
   EXPECT_EQ(settings_of(variables)->token, "");
   variables["HF_TOKEN"] = "from-variable";
   EXPECT_EQ(settings_of(variables)->token, "from-variable");
-  EXPECT_EQ(settings_of(variables, {.revision = "", .download_dir = "", .token = "from-flag"})->token, "from-flag");
+  EXPECT_EQ(
+      settings_of(variables, {.revision = "", .download_dir = "", .token = "from-flag"})->token,
+      "from-flag");
 }
 
 TEST(HubSettings, ATokenWithALineFeedInsideIsRefusedUnseen) {
@@ -59,11 +63,14 @@ TEST(HubSettings, ATokenWithALineFeedInsideIsRefusedUnseen) {
 TEST(HubSettings, EndpointOfflineRevisionTimeout) {
   EXPECT_EQ(settings_of({{"HF_ENDPOINT", "http://mirror:8/p/"}})->endpoint, "http://mirror:8/p");
   EXPECT_FALSE(settings_of({{"HF_ENDPOINT", "mirror"}}));
-  for (const char* yes : {"1", "true", "YES", "on"}) EXPECT_TRUE(settings_of({{"HF_HUB_OFFLINE", yes}})->is_offline) << yes;
-  for (const char* no : {"", "0", "false"}) EXPECT_FALSE(settings_of({{"HF_HUB_OFFLINE", no}})->is_offline) << no;
+  for (const char* yes : {"1", "true", "YES", "on"})
+    EXPECT_TRUE(settings_of({{"HF_HUB_OFFLINE", yes}})->is_offline) << yes;
+  for (const char* no : {"", "0", "false"})
+    EXPECT_FALSE(settings_of({{"HF_HUB_OFFLINE", no}})->is_offline) << no;
   EXPECT_FALSE(settings_of({}, {.revision = "../x", .download_dir = "", .token = ""}));
   EXPECT_EQ(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", "2.5"}})->timeout_s, 2.5);
-  for (const char* bad : {"x", "-1", "0", "nan"}) EXPECT_FALSE(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", bad}})) << bad;
+  for (const char* bad : {"x", "-1", "0", "nan"})
+    EXPECT_FALSE(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", bad}})) << bad;
 }
 
 }  // namespace

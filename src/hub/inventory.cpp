@@ -45,7 +45,8 @@ CachedRevision read_revision(const RepoCache& cache, const std::string& commit) 
     revision.last_used_s = std::max<std::int64_t>(revision.last_used_s, status.st_atime);
     whole.push_back(path);
   }
-  if (std::string weights = weights_of(whole); !weights.empty()) revision.weights = std::move(weights);
+  if (std::string weights = weights_of(whole); !weights.empty())
+    revision.weights = std::move(weights);
   return revision;
 }
 
@@ -94,7 +95,8 @@ void add_repo(const RepoCache& cache, std::vector<CachedRevision>& out) {
 Status check_idle(const RepoCache& cache) {
   for (const std::string& name : files_under(cache.lock_folder())) {
     if (FileLock::is_held(cache.lock_folder() + "/" + name))
-      return make_error(ErrorCode::kUnavailable, "{}: another process is fetching it; end that first", cache.repo());
+      return make_error(ErrorCode::kUnavailable,
+                        "{}: another process is fetching it; end that first", cache.repo());
   }
   return {};
 }
@@ -104,17 +106,22 @@ Status remove_file(const fs::path& path, std::int64_t& freed) {
   const std::int64_t bytes = bytes_on_disk(path);
   std::error_code error;
   fs::remove(path, error);
-  if (error) return make_error(ErrorCode::kInvalidArgument, "cannot remove {}: {}", path.string(), error.message());
+  if (error)
+    return make_error(ErrorCode::kInvalidArgument, "cannot remove {}: {}", path.string(),
+                      error.message());
   freed += bytes;
   return {};
 }
 
 Result<std::int64_t> remove_all(const RepoCache& cache) {
   std::int64_t freed = 0;
-  for (const std::string& path : files_under(cache.folder())) QUIRE_TRY(remove_file(fs::path(cache.folder()) / path, freed));
+  for (const std::string& path : files_under(cache.folder()))
+    QUIRE_TRY(remove_file(fs::path(cache.folder()) / path, freed));
   std::error_code error;
   fs::remove_all(cache.folder(), error);
-  if (error) return make_error(ErrorCode::kInvalidArgument, "cannot remove {}: {}", cache.folder(), error.message());
+  if (error)
+    return make_error(ErrorCode::kInvalidArgument, "cannot remove {}: {}", cache.folder(),
+                      error.message());
   fs::remove_all(cache.lock_folder(), error);
   return freed;
 }
@@ -139,11 +146,13 @@ Result<std::int64_t> remove_quant(const RepoCache& cache, const std::string& qua
       if (blob != link) blobs.insert(blob);
     }
   }
-  if (blobs.empty() && freed == 0) return make_error(ErrorCode::kNotFound, "{}:{} is not in the cache", cache.repo(), quant);
+  if (blobs.empty() && freed == 0)
+    return make_error(ErrorCode::kNotFound, "{}:{} is not in the cache", cache.repo(), quant);
   std::error_code error;
   const fs::path own_blobs = fs::weakly_canonical(fs::path(cache.folder()) / "blobs", error);
   for (const fs::path& blob : blobs) {
-    if (!still_used.contains(blob) && blob.parent_path() == own_blobs) QUIRE_TRY(remove_file(blob, freed));
+    if (!still_used.contains(blob) && blob.parent_path() == own_blobs)
+      QUIRE_TRY(remove_file(blob, freed));
   }
   return freed;
 }
@@ -165,7 +174,8 @@ Result<std::int64_t> remove_cached(const std::string& cache_dir, const ModelRef&
   const RepoCache cache(cache_dir, ref.repo);
   std::error_code ignored;
   if (!fs::is_directory(cache.folder(), ignored))
-    return make_error(ErrorCode::kNotFound, "{} is not in the cache {}; `quire list` shows what is", ref.repo, cache_dir);
+    return make_error(ErrorCode::kNotFound, "{} is not in the cache {}; `quire list` shows what is",
+                      ref.repo, cache_dir);
   QUIRE_TRY(check_idle(cache));
   return ref.quant.empty() ? remove_all(cache) : remove_quant(cache, ref.quant);
 }

@@ -27,8 +27,8 @@ bool is_revision(std::string_view text);
 // A relative path of plain components: none empty, ".", "..", or with a backslash or control
 // character, none longer than a file system takes.
 bool is_safe_file_name(std::string_view path);
-// The name of a blob from an ETag header or the API: without W/ and quotes; nullopt when it could be
-// no plain file name.
+// The name of a blob from an ETag header or the API: without W/ and quotes; nullopt when it could
+// be no plain file name.
 std::optional<std::string> blob_name(std::string_view etag);
 
 bool is_hex(std::string_view text, std::size_t digits);

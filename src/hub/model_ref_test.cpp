@@ -14,24 +14,48 @@ TEST(ModelRef, NameAndQuantization) {
 }
 
 TEST(ModelRef, PathsAndBadNamesAreNone) {
-  for (const char* text : {"", "name", "/org/name", "./name", "../name", "org/..", "a/b/c", "org/", "/name", "org/na me", "org/name:",
-                           "org/name:a b", "org/name:../x.gguf", "-org/name", "org/name-", "org--x/name", "org/a..b", "~/name",
-                           "models/file.gguf", "models/model.safetensors", "org/name\n", "org/n\xc3\xa4me", "http://host/x"})
+  for (const char* text : {"",
+                           "name",
+                           "/org/name",
+                           "./name",
+                           "../name",
+                           "org/..",
+                           "a/b/c",
+                           "org/",
+                           "/name",
+                           "org/na me",
+                           "org/name:",
+                           "org/name:a b",
+                           "org/name:../x.gguf",
+                           "-org/name",
+                           "org/name-",
+                           "org--x/name",
+                           "org/a..b",
+                           "~/name",
+                           "models/file.gguf",
+                           "models/model.safetensors",
+                           "org/name\n",
+                           "org/n\xc3\xa4me",
+                           "http://host/x"})
     EXPECT_FALSE(parse_model_ref(text)) << text;
   EXPECT_FALSE(parse_model_ref("org/" + std::string(97, 'a')));
 }
 
 TEST(SafeFileName, NothingLeadsOut) {
-  for (const char* name : {"config.json", "sub/a-00001-of-00002.gguf", "..a", "a..b", "a b"}) EXPECT_TRUE(is_safe_file_name(name)) << name;
-  for (const char* name : {"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/.", "a\\b", "a\nb", "a\x7f"})
+  for (const char* name : {"config.json", "sub/a-00001-of-00002.gguf", "..a", "a..b", "a b"})
+    EXPECT_TRUE(is_safe_file_name(name)) << name;
+  for (const char* name :
+       {"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/.", "a\\b", "a\nb", "a\x7f"})
     EXPECT_FALSE(is_safe_file_name(name)) << name;
   EXPECT_FALSE(is_safe_file_name(std::string_view("a\0b", 3)));
   EXPECT_FALSE(is_safe_file_name(std::string(256, 'a')));
 }
 
 TEST(Revision, BranchesTagsAndCommits) {
-  for (const char* name : {"main", "v1.0", "refs/pr/12", "feature/x-y"}) EXPECT_TRUE(is_revision(name)) << name;
-  for (const char* name : {"", "/main", "main/", "../x", "a/../b", "a..b", ".hidden", "-x", "a b", "a:b", "a^"})
+  for (const char* name : {"main", "v1.0", "refs/pr/12", "feature/x-y"})
+    EXPECT_TRUE(is_revision(name)) << name;
+  for (const char* name :
+       {"", "/main", "main/", "../x", "a/../b", "a..b", ".hidden", "-x", "a b", "a:b", "a^"})
     EXPECT_FALSE(is_revision(name)) << name;
   EXPECT_TRUE(is_commit("0123456789abcdef0123456789abcdef01234567"));
   EXPECT_FALSE(is_commit("0123456789ABCDEF0123456789abcdef01234567"));
@@ -42,7 +66,8 @@ TEST(BlobName, OfAnETag) {
   EXPECT_EQ(blob_name("\"abc123\""), "abc123");
   EXPECT_EQ(blob_name("W/\"abc123\""), "abc123");
   EXPECT_EQ(blob_name("abc-1_2.3"), "abc-1_2.3");
-  for (const char* etag : {"", "\"\"", "\"../x\"", "a/b", "\"..\"", "\".x\"", "a b"}) EXPECT_FALSE(blob_name(etag)) << etag;
+  for (const char* etag : {"", "\"\"", "\"../x\"", "a/b", "\"..\"", "\".x\"", "a b"})
+    EXPECT_FALSE(blob_name(etag)) << etag;
 }
 
 }  // namespace

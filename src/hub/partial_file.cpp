@@ -62,8 +62,8 @@ std::string format_bytes(std::int64_t bytes) {
                        : fmt::format("{:.{}f} {}", value, value < 99.95 ? 1 : 0, kUnits[unit]);
 }
 
-Result<PartialFile> PartialFile::open(const std::string& blob_path, std::int64_t size, std::int64_t range_bytes,
-                                      const std::string& what) {
+Result<PartialFile> PartialFile::open(const std::string& blob_path, std::int64_t size,
+                                      std::int64_t range_bytes, const std::string& what) {
   PartialFile partial;
   partial.what_ = what;
   const bool is_split = size > 2 * range_bytes;
@@ -96,8 +96,10 @@ Status PartialFile::open_ranges(std::int64_t size, std::int64_t range_bytes) {
   const std::string text = read_all(ranges_file_.get());
   if (text.starts_with(head) && text.size() == head.size() + ranges_.size() * kLineBytes) {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      const std::int64_t done = std::strtoll(text.c_str() + head.size() + i * kLineBytes, nullptr, 10);
-      ranges_[i].done = ranges_[i].recorded = std::clamp<std::int64_t>(done, 0, ranges_[i].end - ranges_[i].begin);
+      const std::int64_t done =
+          std::strtoll(text.c_str() + head.size() + i * kLineBytes, nullptr, 10);
+      ranges_[i].done = ranges_[i].recorded =
+          std::clamp<std::int64_t>(done, 0, ranges_[i].end - ranges_[i].begin);
     }
     return {};
   }
@@ -105,7 +107,8 @@ Status PartialFile::open_ranges(std::int64_t size, std::int64_t range_bytes) {
   for (std::size_t i = 0; i < ranges_.size(); ++i) fresh += fmt::format("{:016}\n", 0);
   if (ftruncate(file_.get(), 0) != 0) return write_error(errno, size);
   if (const int error = write_at(ranges_file_.get(), fresh, 0)) return write_error(error, size);
-  if (ftruncate(ranges_file_.get(), static_cast<off_t>(fresh.size())) != 0) return write_error(errno, size);
+  if (ftruncate(ranges_file_.get(), static_cast<off_t>(fresh.size())) != 0)
+    return write_error(errno, size);
   return {};
 }
 
@@ -119,22 +122,26 @@ tl::unexpected<Error> PartialFile::write_error(int error_number, std::int64_t mi
   const std::string folder = fs::path(path_).parent_path().string();
   if (error_number == ENOSPC || error_number == EDQUOT)
     return make_error(ErrorCode::kInternal,
-                      "{}: the disk is full: {} more are needed in {}, {} are free; make room and run it again (what is "
+                      "{}: the disk is full: {} more are needed in {}, {} are free; make room and "
+                      "run it again (what is "
                       "there is kept), or choose another disk with --download-dir",
                       what_, format_bytes(missing), folder, format_bytes(free_bytes(folder)));
   return make_error(ErrorCode::kInvalidArgument,
-                    "{}: the model cache is not writable: {}: {}; choose another with --download-dir or HF_HUB_CACHE",
+                    "{}: the model cache is not writable: {}: {}; choose another with "
+                    "--download-dir or HF_HUB_CACHE",
                     what_, path_, std::strerror(error_number));
 }
 
 Status PartialFile::write(int index, std::span<const char> bytes) {
   Range& range = ranges_[static_cast<std::size_t>(index)];
   const std::int64_t count = static_cast<std::int64_t>(bytes.size());
-  QUIRE_CHECK(range.begin + range.done + count <= range.end, "range {} of {} is overrun", index, path_);
+  QUIRE_CHECK(range.begin + range.done + count <= range.end, "range {} of {} is overrun", index,
+              path_);
   if (const int error = write_at(file_.get(), bytes, range.begin + range.done))
     return write_error(error, range.end - range.begin - range.done);
   range.done += count;
-  if (range.done - range.recorded >= kRecordBytes || range.done == range.end - range.begin) return record(index);
+  if (range.done - range.recorded >= kRecordBytes || range.done == range.end - range.begin)
+    return record(index);
   return {};
 }
 

@@ -1,7 +1,7 @@
 // A blob while it is fetched: what is there survives the process and is gone on with.
 //
-// A small file grows in BLOB.incomplete from its front (as huggingface_hub's does); its size is what
-// is there. A large one is fetched in ranges at once: BLOB.ranges.incomplete, and beside it
+// A small file grows in BLOB.incomplete from its front (as huggingface_hub's does); its size is
+// what is there. A large one is fetched in ranges at once: BLOB.ranges.incomplete, and beside it
 // BLOB.ranges with the count of bytes that each range has. Each range belongs to one thread at a
 // time; different ranges may be written at once. The holder of the blob's lock owns both files.
 #pragma once
@@ -25,11 +25,12 @@ class PartialFile {
   };
 
   // range_bytes: files longer than two of these are split. what: the file's name in messages.
-  static Result<PartialFile> open(const std::string& blob_path, std::int64_t size, std::int64_t range_bytes,
-                                  const std::string& what);
+  static Result<PartialFile> open(const std::string& blob_path, std::int64_t size,
+                                  std::int64_t range_bytes, const std::string& what);
 
   int num_ranges() const { return static_cast<int>(ranges_.size()); }
   const Range& range(int index) const { return ranges_[static_cast<std::size_t>(index)]; }
+  std::int64_t size() const { return ranges_.back().end; }
   std::int64_t done_bytes() const;
   const std::string& path() const { return path_; }
 

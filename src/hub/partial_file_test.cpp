@@ -9,7 +9,9 @@
 namespace quire {
 namespace {
 
-Status write(PartialFile& file, int range, const std::string& text) { return file.write(range, std::span<const char>(text.data(), text.size())); }
+Status write(PartialFile& file, int range, const std::string& text) {
+  return file.write(range, std::span<const char>(text.data(), text.size()));
+}
 
 TEST(PartialFile, SmallFileGrowsFromItsFront) {
   const TestFolder folder;
@@ -60,7 +62,8 @@ TEST(PartialFile, RangesAreRemembered) {
 
 TEST(PartialFile, DamagedOrForeignRangesStartAnew) {
   const TestFolder folder;
-  for (const std::string& text : {std::string("x"), std::string(85, '9'), std::string("0000000000000011\n0000000000000004\n")}) {
+  for (const std::string& text : {std::string("x"), std::string(85, '9'),
+                                  std::string("0000000000000011\n0000000000000004\n")}) {
     folder.write("blob.ranges", text);
     folder.write("blob.ranges.incomplete", "abcdefghij");
     EXPECT_EQ(PartialFile::open(folder.path("blob"), 10, 4, "f")->done_bytes(), 0) << text;
@@ -74,7 +77,9 @@ TEST(PartialFile, FullDiskIsNamed) {
   ASSERT_TRUE(file);
   const Status status = write(*file, 0, "0123");
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().message.find("o/n: f: the disk is full: 10 B more are needed"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("o/n: f: the disk is full: 10 B more are needed"),
+            std::string::npos)
+      << status.error().message;
 }
 
 TEST(FormatBytes, ThreeDigits) {
@@ -89,7 +94,8 @@ TEST(FormatBytes, ThreeDigits) {
 TEST(ProgressText, BarAndLine) {
   const ProgressState state{50'000'000, 100'000'000, 2'000'000};
   EXPECT_EQ(format_line("o/n", state), "o/n: 50 % of 100 MB, 2.00 MB/s  0:25 left");
-  EXPECT_EQ(format_bar("o/n", state, 70), "o/n [########--------]  50 %  50.0 MB of 100 MB  2.00 MB/s  0:25 left");
+  EXPECT_EQ(format_bar("o/n", state, 70),
+            "o/n [########--------]  50 %  50.0 MB of 100 MB  2.00 MB/s  0:25 left");
   EXPECT_LT(format_bar("o/n", state, 30).size(), 30u);
   EXPECT_NE(format_line("o/n", {0, 100, 0}).find("waiting"), std::string::npos);
   EXPECT_EQ(format_line("o/n", {0, 0, 0}), "o/n: 100 % of 0 B, waiting");

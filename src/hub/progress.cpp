@@ -32,8 +32,10 @@ int percent(const ProgressState& state) {
 
 std::string rate_text(const ProgressState& state) {
   if (state.bytes_per_s < 1) return "waiting";
-  const double left_s = static_cast<double>(state.total_bytes - state.done_bytes) / state.bytes_per_s;
-  return fmt::format("{}/s  {} left", format_bytes(static_cast<std::int64_t>(state.bytes_per_s)), format_duration(left_s));
+  const double left_s =
+      static_cast<double>(state.total_bytes - state.done_bytes) / state.bytes_per_s;
+  return fmt::format("{}/s  {} left", format_bytes(static_cast<std::int64_t>(state.bytes_per_s)),
+                     format_duration(left_s));
 }
 
 // Mean rate over the last seconds.
@@ -59,12 +61,14 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_line(std::string_view label, const ProgressState& state) {
-  return fmt::format("{}: {} % of {}, {}", label, percent(state), format_bytes(state.total_bytes), rate_text(state));
+  return fmt::format("{}: {} % of {}, {}", label, percent(state), format_bytes(state.total_bytes),
+                     rate_text(state));
 }
 
 std::string format_bar(std::string_view label, const ProgressState& state, int width) {
-  const std::string right = fmt::format(" {:3} %  {} of {}  {}", percent(state), format_bytes(state.done_bytes),
-                                        format_bytes(state.total_bytes), rate_text(state));
+  const std::string right =
+      fmt::format(" {:3} %  {} of {}  {}", percent(state), format_bytes(state.done_bytes),
+                  format_bytes(state.total_bytes), rate_text(state));
   const int room = width - static_cast<int>(label.size() + right.size()) - 4;
   if (room < 5) {
     std::string plain = std::string(label) + right;
@@ -110,7 +114,8 @@ void Progress::run() {
     if (is_terminal_) {
       std::fprintf(stderr, "\r%s\x1b[K", format_bar(label_, current, terminal_width()).c_str());
       std::fflush(stderr);
-    } else if (const int tenth = percent(current) / 10; tenth != last_tenth || now - last_line > kLineEvery_s) {
+    } else if (const int tenth = percent(current) / 10;
+               tenth != last_tenth || now - last_line > kLineEvery_s) {
       log_info("{}", format_line(label_, current));
       last_tenth = tenth;
       last_line = now;

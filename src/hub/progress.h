@@ -1,5 +1,5 @@
-// How far a download is: a bar that is redrawn on a terminal, a log line now and then otherwise. Its own
-// thread draws; any thread may add.
+// How far a download is: a bar that is redrawn on a terminal, a log line now and then otherwise.
+// Its own thread draws; any thread may add.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ class Progress {
   std::condition_variable ended_;
   bool is_ended_ = false;  // guarded by mutex_
   double begin_s_ = 0;
-  std::thread thread_;     // started by the first expect()
+  std::thread thread_;  // started by the first expect()
 };
 
 }  // namespace quire

@@ -33,8 +33,10 @@ std::string read_file(const fs::path& path) {
 }
 
 tl::unexpected<Error> not_writable(const std::string& path, const std::string& why) {
-  return make_error(ErrorCode::kInvalidArgument,
-                    "the model cache is not writable: {}: {}; choose another with --download-dir or HF_HUB_CACHE", path, why);
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "the model cache is not writable: {}: {}; choose another with --download-dir or HF_HUB_CACHE",
+      path, why);
 }
 
 // Written whole or not at all.
@@ -54,7 +56,8 @@ Status write_text(const fs::path& path, std::string_view text) {
 
 bool has_tokenizer(const fs::path& folder) {
   constexpr std::array kNames = {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"};
-  return std::any_of(kNames.begin(), kNames.end(), [&](const char* name) { return is_file(folder / name); });
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](const char* name) { return is_file(folder / name); });
 }
 
 }  // namespace
@@ -102,16 +105,27 @@ void touch_last_use(const std::string& path) {
     utimensat(AT_FDCWD, path.c_str(), times.data(), 0);
     return;
   }
-  for (const std::string& file : files_under(path)) touch_last_use((fs::path(path) / file).string());
+  for (const std::string& file : files_under(path))
+    touch_last_use((fs::path(path) / file).string());
 }
 
 RepoCache::RepoCache(std::string cache_dir, std::string repo)
-    : repo_(std::move(repo)), cache_dir_(std::move(cache_dir)), folder_((fs::path(cache_dir_) / repo_folder_name(repo_)).string()) {}
+    : repo_(std::move(repo)),
+      cache_dir_(std::move(cache_dir)),
+      folder_((fs::path(cache_dir_) / repo_folder_name(repo_)).string()) {}
 
-std::string RepoCache::blob_path(std::string_view blob) const { return fmt::format("{}/blobs/{}", folder_, blob); }
-std::string RepoCache::lock_folder() const { return fmt::format("{}/.locks/{}", cache_dir_, repo_folder_name(repo_)); }
-std::string RepoCache::lock_path(std::string_view blob) const { return fmt::format("{}/{}.lock", lock_folder(), blob); }
-std::string RepoCache::snapshot_path(std::string_view commit) const { return fmt::format("{}/snapshots/{}", folder_, commit); }
+std::string RepoCache::blob_path(std::string_view blob) const {
+  return fmt::format("{}/blobs/{}", folder_, blob);
+}
+std::string RepoCache::lock_folder() const {
+  return fmt::format("{}/.locks/{}", cache_dir_, repo_folder_name(repo_));
+}
+std::string RepoCache::lock_path(std::string_view blob) const {
+  return fmt::format("{}/{}.lock", lock_folder(), blob);
+}
+std::string RepoCache::snapshot_path(std::string_view commit) const {
+  return fmt::format("{}/snapshots/{}", folder_, commit);
+}
 
 std::optional<std::string> RepoCache::read_ref(std::string_view revision) const {
   std::string commit = read_file(fs::path(folder_) / "refs" / revision);
@@ -131,7 +145,8 @@ bool RepoCache::has_file(std::string_view commit, std::string_view path) const {
   return is_file(fs::path(snapshot_path(commit)) / path);
 }
 
-Status RepoCache::link_file(std::string_view commit, std::string_view path, std::string_view blob) const {
+Status RepoCache::link_file(std::string_view commit, std::string_view path,
+                            std::string_view blob) const {
   QUIRE_CHECK(is_safe_file_name(path) && is_commit(commit));
   const fs::path link = fs::path(snapshot_path(commit)) / path;
   QUIRE_TRY(make_cache_folder(link.parent_path().string()));
@@ -151,7 +166,8 @@ Status RepoCache::link_file(std::string_view commit, std::string_view path, std:
   return {};
 }
 
-std::optional<std::string> RepoCache::find_model(std::string_view commit, std::string_view quant, bool exact) const {
+std::optional<std::string> RepoCache::find_model(std::string_view commit, std::string_view quant,
+                                                 bool exact) const {
   const fs::path snapshot = snapshot_path(commit);
   std::vector<std::string> paths;
   for (std::string& path : files_under(snapshot.string())) {
@@ -169,8 +185,10 @@ std::optional<std::string> RepoCache::find_model(std::string_view commit, std::s
   const Result<std::vector<std::string>> files =
       safetensors_files(paths, has_index ? read_file(snapshot / kIndexFile) : "", repo_);
   // Shards without their index: the fetching of it was cut short.
-  const bool is_part = !has_index && files && !files->empty() && files->front().find("-of-") != std::string::npos;
-  return files && !files->empty() && !is_part ? std::optional<std::string>(snapshot.string()) : std::nullopt;
+  const bool is_part =
+      !has_index && files && !files->empty() && files->front().find("-of-") != std::string::npos;
+  return files && !files->empty() && !is_part ? std::optional<std::string>(snapshot.string())
+                                              : std::nullopt;
 }
 
 }  // namespace quire

@@ -37,9 +37,10 @@ class RepoCache {
   bool has_file(std::string_view commit, std::string_view path) const;
   Status link_file(std::string_view commit, std::string_view path, std::string_view blob) const;
 
-  // What a snapshot already serves, judged by its files alone: the folder for safetensors, the (first)
-  // file for GGUF. exact: without a quantization only the default one (Q4_K_M) will do.
-  std::optional<std::string> find_model(std::string_view commit, std::string_view quant, bool exact) const;
+  // What a snapshot already serves, judged by its files alone: the folder for safetensors, the
+  // (first) file for GGUF. exact: without a quantization only the default one (Q4_K_M) will do.
+  std::optional<std::string> find_model(std::string_view commit, std::string_view quant,
+                                        bool exact) const;
 
  private:
   std::string repo_, cache_dir_, folder_;

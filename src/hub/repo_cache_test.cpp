@@ -27,7 +27,8 @@ TEST(RepoCache, FolderNames) {
   EXPECT_EQ(repo_folder_name("org/na-me"), "models--org--na-me");
   EXPECT_EQ(repo_of_folder("models--org--na-me"), "org/na-me");
   EXPECT_EQ(repo_of_folder("models--gpt2"), "gpt2");
-  for (const char* name : {"datasets--a--b", "models--", "models--..--x", ".locks"}) EXPECT_FALSE(repo_of_folder(name)) << name;
+  for (const char* name : {"datasets--a--b", "models--", "models--..--x", ".locks"})
+    EXPECT_FALSE(repo_of_folder(name)) << name;
 }
 
 TEST(RepoCache, RefsAndLinks) {
@@ -57,7 +58,9 @@ TEST(RepoCache, FindsOnlyWholeModels) {
   EXPECT_FALSE(cache.find_model(kCommit, "", true)) << "no tokenizer";
   fill(cache, folder, kCommit, {{"tokenizer.json", "{}"}});
   EXPECT_EQ(cache.find_model(kCommit, "", true), cache.snapshot_path(kCommit));
-  fill(cache, folder, kCommit, {{"model.safetensors.index.json", R"({"weight_map": {"a": "m-00001-of-00001.safetensors"}})"}});
+  fill(cache, folder, kCommit,
+       {{"model.safetensors.index.json",
+         R"({"weight_map": {"a": "m-00001-of-00001.safetensors"}})"}});
   EXPECT_FALSE(cache.find_model(kCommit, "", true)) << "the index names another file";
 
   fill(cache, folder, kOther, {{"m-Q8_0.gguf", "q"}});
@@ -71,7 +74,8 @@ TEST(Inventory, ListAndRemove) {
   const TestFolder folder;
   EXPECT_TRUE(list_cache(folder.path("none")).empty());
   const RepoCache cache(folder.path(), "org/name");
-  fill(cache, folder, kCommit, {{"m-Q8_0.gguf", "12345"}, {"m-Q4_0.gguf", "123"}, {"same-Q4_1.gguf", "12345"}});
+  fill(cache, folder, kCommit,
+       {{"m-Q8_0.gguf", "12345"}, {"m-Q4_0.gguf", "123"}, {"same-Q4_1.gguf", "12345"}});
   folder.write("models--org--name/blobs/x.incomplete", std::string(10, 'x'));
   ASSERT_TRUE(cache.write_ref("main", kCommit));
   const std::vector<CachedRevision> models = list_cache(folder.path());
@@ -96,7 +100,8 @@ TEST(Inventory, NothingOutsideIsRemoved) {
   const RepoCache cache(folder.path("cache"), "org/name");
   folder.write("outside-Q8_0.gguf", "precious");
   std::filesystem::create_directories(cache.snapshot_path(kCommit));
-  std::filesystem::create_symlink(folder.path("outside-Q8_0.gguf"), cache.snapshot_path(kCommit) + "/m-Q8_0.gguf");
+  std::filesystem::create_symlink(folder.path("outside-Q8_0.gguf"),
+                                  cache.snapshot_path(kCommit) + "/m-Q8_0.gguf");
   EXPECT_TRUE(remove_cached(folder.path("cache"), {"org/name", "Q8_0"}));
   EXPECT_EQ(TestFolder::read(folder.path("outside-Q8_0.gguf")), "precious");
 }
@@ -116,8 +121,10 @@ TEST(FileLock, HeldUntilItDies) {
 TEST(FileHash, KnownValues) {
   const TestFolder folder;
   const std::string path = folder.write("a", "hello\n");
-  EXPECT_EQ(*hash_file(path, HashKind::kGitBlob), "ce013625030ba8dba906f756967f9e9ca394464a");  // git hash-object
-  EXPECT_EQ(*hash_file(path, HashKind::kSha256), "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+  EXPECT_EQ(*hash_file(path, HashKind::kGitBlob),
+            "ce013625030ba8dba906f756967f9e9ca394464a");  // git hash-object
+  EXPECT_EQ(*hash_file(path, HashKind::kSha256),
+            "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
   EXPECT_FALSE(hash_file(folder.path("none"), HashKind::kSha256));
 }
 

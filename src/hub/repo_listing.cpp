@@ -17,7 +17,9 @@ bool contains(const std::vector<std::string>& paths, std::string_view path) {
   return std::find(paths.begin(), paths.end(), path) != paths.end();
 }
 
-const json::object* as_object(const json::value* value) { return value ? value->if_object() : nullptr; }
+const json::object* as_object(const json::value* value) {
+  return value ? value->if_object() : nullptr;
+}
 std::string text_at(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
   const json::string* text = value ? value->if_string() : nullptr;
@@ -55,10 +57,12 @@ Split split_of(std::string_view path) {
   const std::string_view tail = split.stem.substr(split.stem.size() - kTail);
   const auto number = [&](std::size_t at) {
     int value = 0;
-    for (const char c : tail.substr(at, 5)) value = c >= '0' && c <= '9' && value >= 0 ? value * 10 + (c - '0') : -1;
+    for (const char c : tail.substr(at, 5))
+      value = c >= '0' && c <= '9' && value >= 0 ? value * 10 + (c - '0') : -1;
     return value;
   };
-  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || number(1) < 1 || number(10) < 1) return split;
+  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || number(1) < 1 || number(10) < 1)
+    return split;
   split.index = number(1);
   split.count = number(10);
   split.stem.remove_suffix(kTail);
@@ -67,7 +71,8 @@ Split split_of(std::string_view path) {
 
 bool is_model_gguf(std::string_view path) {
   const std::string name = to_lower(path.substr(path.rfind('/') + 1));
-  return name.ends_with(".gguf") && !name.starts_with("mmproj") && name.find("imatrix") == name.npos;
+  return name.ends_with(".gguf") && !name.starts_with("mmproj") &&
+         name.find("imatrix") == name.npos;
 }
 
 // True when the stem ends with the tag after a separator, or a folder of the path is the tag.
@@ -75,13 +80,14 @@ bool has_quant(std::string_view path, std::string_view quant) {
   const std::string stem = to_lower(split_of(path).stem), tag = to_lower(quant);
   if (stem.ends_with(tag)) {
     const std::size_t at = stem.size() - tag.size();
-    if (at == 0 || std::string_view("-._/").find(stem[at - 1]) != std::string_view::npos) return true;
+    if (at == 0 || std::string_view("-._/").find(stem[at - 1]) != std::string_view::npos)
+      return true;
   }
   return stem.find("/" + tag + "/") != stem.npos || stem.starts_with(tag + "/");
 }
 
-// One path per model: files without splits, and first splits. Sorted by length, then name, so that the plainest
-// name wins.
+// One path per model: files without splits, and first splits. Sorted by length, then name, so that
+// the plainest name wins.
 std::vector<std::string> gguf_models(const std::vector<std::string>& paths) {
   std::vector<std::string> models;
   for (const std::string& path : paths) {
@@ -105,7 +111,8 @@ Result<RepoListing> parse_listing(std::string_view text, std::string_view repo) 
   boost::system::error_code error;
   const json::value document = json::parse(json::string_view(text.data(), text.size()), error);
   const json::object* object = error ? nullptr : document.if_object();
-  if (!object) return make_error(ErrorCode::kUnavailable, "{}: the hub's listing is no JSON object", repo);
+  if (!object)
+    return make_error(ErrorCode::kUnavailable, "{}: the hub's listing is no JSON object", repo);
   RepoListing listing;
   listing.commit = text_at(*object, "sha");
   if (!is_commit(listing.commit))
@@ -117,45 +124,57 @@ Result<RepoListing> parse_listing(std::string_view text, std::string_view repo) 
     if (!sibling.is_object()) continue;
     RepoFile file = parse_file(sibling.as_object());
     if (!is_safe_file_name(file.path))
-      return make_error(ErrorCode::kBadFile, "{}: refused: a file name of the repository leads out of its folder: {}",
+      return make_error(ErrorCode::kBadFile,
+                        "{}: refused: a file name of the repository leads out of its folder: {}",
                         repo, json::serialize(json::value(file.path.substr(0, 200))));
     listing.files.push_back(std::move(file));
   }
   return listing;
 }
 
-Result<WeightFormat> choose_format(const std::vector<std::string>& paths, std::string_view quant, std::string_view repo) {
+Result<WeightFormat> choose_format(const std::vector<std::string>& paths, std::string_view quant,
+                                   std::string_view repo) {
   bool safetensors = false, gguf = false, adapter = false;
   std::string pickle;
   for (const std::string& path : paths) {
     if (is_model_gguf(path)) gguf = true;
     if (!is_top_level(path)) continue;
-    if (path == "adapter_model.safetensors" || path == "adapter_model.bin") adapter = true;
-    else if (path.ends_with(".safetensors")) safetensors = true;
+    if (path == "adapter_model.safetensors" || path == "adapter_model.bin")
+      adapter = true;
+    else if (path.ends_with(".safetensors"))
+      safetensors = true;
     for (const char* ending : {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}) {
       if (path.ends_with(ending) && pickle.empty()) pickle = path;
     }
   }
   if (!quant.empty() && gguf) return WeightFormat::kGguf;
   if (!quant.empty())
-    return make_error(ErrorCode::kNotFound, "{}:{}: the repository has no GGUF file; leave out \":{}\"", repo, quant, quant);
+    return make_error(ErrorCode::kNotFound,
+                      "{}:{}: the repository has no GGUF file; leave out \":{}\"", repo, quant,
+                      quant);
   if (safetensors) return WeightFormat::kSafetensors;
   if (gguf) return WeightFormat::kGguf;
   if (adapter)
-    return make_error(ErrorCode::kUnsupported, "{}: holds an adapter only, no model; merge it into its base model first", repo);
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: holds an adapter only, no model; merge it into its base model first",
+                      repo);
   if (!pickle.empty())
     return make_error(ErrorCode::kUnsupported,
-                      "{}: its weights are pickle files only ({}), which can run code when they are loaded: refused; use a "
-                      "repository with safetensors or GGUF files", repo, pickle);
-  return make_error(ErrorCode::kUnsupported, "{}: has no weights (neither .safetensors nor .gguf among its {} files)", repo,
+                      "{}: its weights are pickle files only ({}), which can run code when they "
+                      "are loaded: refused; use a "
+                      "repository with safetensors or GGUF files",
+                      repo, pickle);
+  return make_error(ErrorCode::kUnsupported,
+                    "{}: has no weights (neither .safetensors nor .gguf among its {} files)", repo,
                     paths.size());
 }
 
 std::vector<std::string> small_files(const std::vector<std::string>& paths) {
   constexpr std::array kNames = std::to_array<std::string_view>(
-      {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
-       "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.jinja",
-       "chat_template.json", "quantize_config.json", "quant_config.json", kIndexFile});
+      {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+       "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt",
+       "merges.txt", "chat_template.jinja", "chat_template.json", "quantize_config.json",
+       "quant_config.json", kIndexFile});
   std::vector<std::string> chosen;
   for (const std::string& path : paths) {
     if (std::find(kNames.begin(), kNames.end(), path) != kNames.end()) chosen.push_back(path);
@@ -163,19 +182,25 @@ std::vector<std::string> small_files(const std::vector<std::string>& paths) {
   return chosen;
 }
 
-Result<std::vector<std::string>> safetensors_files(const std::vector<std::string>& paths, std::string_view index_json,
+Result<std::vector<std::string>> safetensors_files(const std::vector<std::string>& paths,
+                                                   std::string_view index_json,
                                                    std::string_view repo) {
   if (index_json.empty()) {
     if (contains(paths, "model.safetensors")) return std::vector<std::string>{"model.safetensors"};
     std::vector<std::string> all;
     for (const std::string& path : paths) {
-      if (is_top_level(path) && path.ends_with(".safetensors") && path != "adapter_model.safetensors") all.push_back(path);
+      if (is_top_level(path) && path.ends_with(".safetensors") &&
+          path != "adapter_model.safetensors")
+        all.push_back(path);
     }
     return all;
   }
   boost::system::error_code error;
-  const json::value document = json::parse(json::string_view(index_json.data(), index_json.size()), error);
-  const json::object* map = error || !document.is_object() ? nullptr : as_object(document.as_object().if_contains("weight_map"));
+  const json::value document =
+      json::parse(json::string_view(index_json.data(), index_json.size()), error);
+  const json::object* map = error || !document.is_object()
+                                ? nullptr
+                                : as_object(document.as_object().if_contains("weight_map"));
   if (!map) return make_error(ErrorCode::kBadFile, "{}: {} has no weight_map", repo, kIndexFile);
   std::set<std::string> shards;
   for (const auto& [name, value] : *map) {
@@ -183,7 +208,9 @@ Result<std::vector<std::string>> safetensors_files(const std::vector<std::string
   }
   for (const std::string& shard : shards) {
     if (!contains(paths, shard))
-      return make_error(ErrorCode::kBadFile, "{}: {} names \"{}\", which the repository does not have", repo, kIndexFile, shard);
+      return make_error(ErrorCode::kBadFile,
+                        "{}: {} names \"{}\", which the repository does not have", repo, kIndexFile,
+                        shard);
   }
   return std::vector<std::string>(shards.begin(), shards.end());
 }
@@ -195,32 +222,37 @@ std::string gguf_label(std::string_view path) {
   std::string_view tag = at == stem.npos ? stem : stem.substr(at + 1);
   if (at != stem.npos && stem.substr(0, at).ends_with("UD")) tag = stem.substr(at - 2);
   const bool is_tag = std::all_of(tag.begin(), tag.end(), [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   });
   return std::string(is_tag ? tag : stem);
 }
 
-Result<std::vector<std::string>> gguf_files(const std::vector<std::string>& paths, std::string_view quant, std::string_view repo) {
+Result<std::vector<std::string>> gguf_files(const std::vector<std::string>& paths,
+                                            std::string_view quant, std::string_view repo) {
   const std::vector<std::string> models = gguf_models(paths);
   std::string first;
   for (const std::string& path : models) {
-    const bool fits = quant.ends_with(".gguf") ? path == quant : has_quant(path, quant.empty() ? "Q4_K_M" : quant);
+    const bool fits = quant.ends_with(".gguf") ? path == quant
+                                               : has_quant(path, quant.empty() ? "Q4_K_M" : quant);
     if (fits) {
       first = path;
       break;
     }
   }
-  if (first.empty() && quant.empty() && !models.empty()) first = *std::min_element(models.begin(), models.end());
+  if (first.empty() && quant.empty() && !models.empty())
+    first = *std::min_element(models.begin(), models.end());
   if (first.empty())
-    return make_error(ErrorCode::kNotFound, "{}:{}: no such quantization; the repository has {}", repo, quant,
-                      models.empty() ? "no GGUF file" : join_labels(models));
+    return make_error(ErrorCode::kNotFound, "{}:{}: no such quantization; the repository has {}",
+                      repo, quant, models.empty() ? "no GGUF file" : join_labels(models));
   const Split split = split_of(first);
   if (split.count == 0) return std::vector<std::string>{first};
   std::vector<std::string> files;
   for (int i = 1; i <= split.count; ++i) {
     files.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", split.stem, i, split.count));
     if (!contains(paths, files.back()))
-      return make_error(ErrorCode::kBadFile, "{}: split {} of {} is missing: {}", repo, i, split.count, files.back());
+      return make_error(ErrorCode::kBadFile, "{}: split {} of {} is missing: {}", repo, i,
+                        split.count, files.back());
   }
   return files;
 }

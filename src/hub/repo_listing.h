@@ -28,18 +28,19 @@ Result<RepoListing> parse_listing(std::string_view json, std::string_view repo);
 
 enum class WeightFormat { kSafetensors, kGguf };
 
-// Which format is loaded: GGUF when a quantization is named or nothing else is there. Repositories with
-// pickles only, adapters only, or no weights are errors that say so.
+// Which format is loaded: GGUF when a quantization is named or nothing else is there. Repositories
+// with pickles only, adapters only, or no weights are errors that say so.
 Result<WeightFormat> choose_format(const std::vector<std::string>& paths, std::string_view quant,
                                    std::string_view repo);
 // config.json, tokenizer and template files, and the index of sharded weights.
 std::vector<std::string> small_files(const std::vector<std::string>& paths);
 // The safetensors files: those that the index names (index_json empty: there is none).
 Result<std::vector<std::string>> safetensors_files(const std::vector<std::string>& paths,
-                                                   std::string_view index_json, std::string_view repo);
+                                                   std::string_view index_json,
+                                                   std::string_view repo);
 // The file of this quantization, all its splits in order. quant empty: Q4_K_M, else the first.
-Result<std::vector<std::string>> gguf_files(const std::vector<std::string>& paths, std::string_view quant,
-                                            std::string_view repo);
+Result<std::vector<std::string>> gguf_files(const std::vector<std::string>& paths,
+                                            std::string_view quant, std::string_view repo);
 // "Q4_K_M" of "model-Q4_K_M-00001-of-00002.gguf"; the file's stem when it names no quantization.
 std::string gguf_label(std::string_view path);
 

@@ -15,8 +15,8 @@ class Retry {
  public:
   Retry(int attempts, std::stop_token stop) : attempts_(attempts), stop_(std::move(stop)) {}
 
-  // After an answer that is_temporary: sleeps and returns true, or false when it is time to give up.
-  // made_progress: bytes came meanwhile, so the count begins anew.
+  // After an answer that is_temporary: sleeps and returns true, or false when it is time to give
+  // up. made_progress: bytes came meanwhile, so the count begins anew.
   bool again(const HttpReply& reply, std::string_view what, bool made_progress);
 
  private:

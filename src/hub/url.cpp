@@ -61,8 +61,7 @@ Result<Url> parse_url(std::string_view text) {
 Result<Url> resolve_location(const Url& base, std::string_view location) {
   if (location.starts_with("//"))
     return parse_url((base.is_tls ? "https:" : "http:") + std::string(location));
-  if (location.find("://") != location.npos &&
-      location.find("://") < location.find_first_of("/?#"))
+  if (location.find("://") != location.npos && location.find("://") < location.find_first_of("/?#"))
     return parse_url(location);
   std::string target(location.substr(0, location.find('#')));
   if (target.empty() || !is_printable(target))

@@ -21,14 +21,17 @@ TEST(Url, Parts) {
 }
 
 TEST(Url, BadOnesAreRefused) {
-  for (const char* text : {"", "hub.example", "ftp://x", "http://", "http:///x", "http://h:port/", "http://user@h/", "http://h/a b", "http://h/a\r\nX: y",
-                           "http://[::1", "http://h:123456/"})
+  for (const char* text :
+       {"", "hub.example", "ftp://x", "http://", "http:///x", "http://h:port/", "http://user@h/",
+        "http://h/a b", "http://h/a\r\nX: y", "http://[::1", "http://h:123456/"})
     EXPECT_FALSE(parse_url(text)) << text;
 }
 
 TEST(Url, Locations) {
   const Url base = *parse_url("https://hub.example/org/name?x=1");
-  const auto target = [&](const char* location) { return resolve_location(base, location)->origin() + resolve_location(base, location)->target; };
+  const auto target = [&](const char* location) {
+    return resolve_location(base, location)->origin() + resolve_location(base, location)->target;
+  };
   EXPECT_EQ(target("/api/x"), "https://hub.example:443/api/x");
   EXPECT_EQ(target("other"), "https://hub.example:443/org/other");
   EXPECT_EQ(target("http://store:81/y?u=http://z"), "http://store:81/y?u=http://z");
