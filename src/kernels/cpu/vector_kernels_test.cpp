@@ -12,47 +12,17 @@
 #include <vector>
 
 #include "kernels/cpu/ref/vector_math.h"
+#include "kernels/cpu/vector_tables.h"
 #include "tensor/half.h"
 
 namespace quire {
 namespace {
 
-struct Table {
-  std::string name;
-  VectorKernels kernels;
-};
-std::vector<Table> tables() {
-  std::vector<Table> all(1, {"emulated", {}});
-  fill_vector_kernels_emulated(&all[0].kernels);
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    fill_vector_kernels_avx2(&all.emplace_back(Table{"avx2", {}}).kernels);
-  }
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    fill_vector_kernels_avx512(&all.emplace_back(Table{"avx512", {}}).kernels);
-  }
-#elif defined(__aarch64__)
-  fill_vector_kernels_neon(&all.emplace_back(Table{"neon", {}}).kernels);
-#endif
-  return all;
-}
-VectorKernels reference() {
-  VectorKernels kernels;
-  fill_vector_kernels_ref(&kernels);
-  return kernels;
-}
-
-std::vector<float> random_floats(std::int64_t n, unsigned seed, float scale = 1.0f) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> v(static_cast<std::size_t>(n));
-  for (float& x : v) x = normal(generator);
-  return v;
-}
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
+using testing_support::random_floats;
+using testing_support::reference;
+using testing_support::same_bits;
+using testing_support::Table;
+using testing_support::tables;
 
 TEST(VectorKernels, ExpIsAccurateToTwoUlp) {
   EXPECT_EQ(ref::exp(0.0f), 1.0f);
