@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_topology.h"
 #include "kernels/cpu/kernels.h"
 #include "peak_probes.h"
 #include "tensor/buffer.h"
@@ -108,13 +109,25 @@ void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
   }
 }
 
+// `matmul_bench --peaks`: the machine's roofline as one line of JSON.
+int print_peaks() {
+  if (const auto table = select_kernels("auto"); !table) return 1;   // asks for the tile registers
+  const int threads = read_cpu_topology().usable_threads;
+  const Peaks peaks = measure_peaks(threads);
+  std::printf("{\"threads\": %d, \"fma_gmacs\": %.0f, \"vpdpbusd_gmacs\": %.0f, \"vdpbf16ps_gmacs\": %.0f, "
+              "\"amx_int8_gmacs\": %.0f, \"read_gb_s\": %.1f}\n", threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps,
+              peaks.amx_int8, peaks.read_gb_per_s);
+  return 0;
+}
+
 int run(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--peaks") == 0) return print_peaks();
   const auto table = select_kernels(argc > 1 ? argv[1] : "auto");
   if (!table) {
     std::fprintf(stderr, "%s\n", table.error().message.c_str());
     return 1;
   }
-  const Peaks peaks = measure_peaks();
+  const Peaks peaks = measure_peaks(1);
   std::printf(
       "table %s; one thread, 10^9 multiply-adds per second: fma %.0f, vpdpbusd %.0f, vdpbf16ps "
       "%.0f, "

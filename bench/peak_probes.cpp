@@ -5,7 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
+
+#include "tensor/buffer.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -77,21 +80,50 @@ void run_amx() {
 }
 #endif
 
-double read_bandwidth() {
-  std::vector<std::uint64_t> data(32'000'000, 1);  // 256 MB
+// Reads [begin, end), a multiple of 512 bytes, once.
+void read_all(const std::byte* begin, const std::byte* end) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    for (const std::byte* p = begin; p < end; p += 512)
+      asm volatile(
+          "vmovdqa64 (%0), %%zmm0\n\tvmovdqa64 64(%0), %%zmm1\n\tvmovdqa64 128(%0), %%zmm2\n\t"
+          "vmovdqa64 192(%0), %%zmm3\n\tvmovdqa64 256(%0), %%zmm4\n\tvmovdqa64 320(%0), %%zmm5\n\t"
+          "vmovdqa64 384(%0), %%zmm6\n\tvmovdqa64 448(%0), %%zmm7" ::"r"(p)
+          : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+    return;
+  }
+#endif
+  std::uint64_t sums[4] = {};
+  for (const std::byte* p = begin; p < end; p += 256)
+    for (int j = 0; j < 4; ++j) {
+      std::uint64_t word;
+      std::memcpy(&word, p + 64 * j, sizeof word);
+      sums[j] += word;
+    }
+  sink = static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]);
+}
+
+// Every thread reads its part of one buffer several times; the best pass of all together counts.
+double read_bandwidth(int threads) {
+  constexpr std::size_t kBytes = 256u << 20;
+  Buffer buffer(kBytes);
+  std::memset(buffer.data(), 1, kBytes);
   const double seconds = best_seconds([&] {
-    // One word of each cache line in four sums: the loads wait for memory, not for each other.
-    std::uint64_t sums[4] = {};
-    for (std::size_t i = 0; i + 32 <= data.size(); i += 32)
-      for (std::size_t j = 0; j < 4; ++j) sums[j] += data[i + 8 * j];
-    sink = static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]);
+    std::vector<std::thread> readers;
+    const std::size_t part = kBytes / static_cast<std::size_t>(threads) / 512 * 512;
+    for (int t = 0; t < threads; ++t)
+      readers.emplace_back([&, t] {
+        const std::byte* begin = buffer.data() + static_cast<std::size_t>(t) * part;
+        for (int pass = 0; pass < 4; ++pass) read_all(begin, begin + part);
+      });
+    for (std::thread& reader : readers) reader.join();
   });
-  return static_cast<double>(data.size()) * 8 / seconds / 1e9;
+  return 4.0 * static_cast<double>(kBytes) / seconds / 1e9;
 }
 
 }  // namespace
 
-Peaks measure_peaks() {
+Peaks measure_peaks(int threads) {
   Peaks peaks;
 #if defined(__x86_64__)
   const auto rate = [](double macs, double seconds) { return macs / seconds / 1e9; };
@@ -104,7 +136,7 @@ Peaks measure_peaks() {
   if (__builtin_cpu_supports("amx-int8"))
     peaks.amx_int8 = rate(rounds / 8 * 4 * 16 * 16 * 64, best_seconds(run_amx));
 #endif
-  peaks.read_gb_per_s = read_bandwidth();
+  peaks.read_gb_per_s = read_bandwidth(threads);
   return peaks;
 }
 

@@ -54,6 +54,21 @@ def spread(values):
     return f"{min(values):.0f}-{max(values):.0f}"
 
 
+def report_roofline(results, model):
+    """Our speeds as fractions of the machine's peaks: prefill of the dot product's, decode at batch 1 of the read rate."""
+    peaks = results["roofline"] = peers.roofline(ROOT)
+    speeds = {name: statistics.median(v["quire"]) for name, v in results["figures"].items()}
+    macs = int(next(line.split("(")[1].split(")")[0] for line in subprocess.run(
+        [ROOT / "build" / "quire", "inspect", model], capture_output=True, text=True, check=True).stdout.splitlines()
+        if line.startswith("parameters:")))
+    dot = max(peaks["vpdpbusd_gmacs"], peaks["fma_gmacs"]) * peaks["threads"]
+    prefill = next(v for k, v in speeds.items() if k.startswith("prefill"))
+    decode = next(v for k, v in speeds.items() if "batch 1," in k)
+    print(f"roofline: {peaks}")
+    print(f"prefill: at most {prefill * macs / 1e9 / dot:.2f} of the dot-product peak (the head, used once, counted for every token)")
+    print(f"decode, batch 1: {decode * model.stat().st_size / 1e9 / peaks['read_gb_s']:.2f} of the read rate")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=pathlib.Path, default=DEFAULT_MODEL)
@@ -79,7 +94,7 @@ def main():
                                        "ratio": ours / theirs, "target": case[5]}
     print()
     results["start"] = startup.report(args.quire, args.model, args.threads, args.rounds)
-    results["roofline"] = peers.roofline(ROOT)
+    report_roofline(results, args.model)
     for note in llama.notes:
         print(f"note: {note}")
     args.json.parent.mkdir(exist_ok=True)

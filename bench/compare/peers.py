@@ -101,10 +101,5 @@ class LlamaCpp:
 
 
 def roofline(root):
-    """What the machine could do at most: the micro-benchmark's own output, where it was built."""
-    for binary in (root / "build" / "bench" / "quire_roofline", root / "build" / "quire_roofline"):
-        if binary.exists():
-            out = run_command([binary])
-            print(out)
-            return out
-    return None
+    """What the machine could do at most, by the project's own probes: peaks of one thread, read rate of all."""
+    return json.loads(run_command([root / "build" / "bench" / "matmul_bench", "--peaks"]))
