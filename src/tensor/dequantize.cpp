@@ -1,10 +1,14 @@
 #include "tensor/dequantize.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 
 #include "base/check.h"
+#include "tensor/dequantize_blocks.h"
 #include "tensor/half.h"
-#include "tensor/quant_blocks.h"
 
 namespace quire {
 namespace {
@@ -83,8 +87,33 @@ void block(const BlockQ6_K& b, float* out) {
   }
 }
 
-template <class Block>
-void blocks(const std::byte* row, std::int64_t columns, std::int64_t elements, float* out) {
+// A half of 128 elements: element 32 r + i in bits 2r and 2r + 1 of qs[32 half + i].
+int two_bits(const std::uint8_t* qs, int element) {
+  return (qs[element / 128 * 32 + element % 32] >> (element % 128 / 32 * 2)) & 3;
+}
+void block(const BlockQ2_K& b, float* out) {
+  const float d = f16_to_f32(b.d), dmin = f16_to_f32(b.dmin);
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(b.scales[i / 16] & 15);
+    const float min = dmin * static_cast<float>(b.scales[i / 16] >> 4);
+    out[i] = scale * static_cast<float>(two_bits(b.qs, i)) - min;
+  }
+}
+// Scale j: the low four bits in nibbles of scales[0..7], the high two in scales[8..11].
+void block(const BlockQ3_K& b, float* out) {
+  const float d = f16_to_f32(b.d);
+  for (int i = 0; i < 256; ++i) {
+    const int j = i / 16;
+    const int low = (b.scales[j % 8] >> (j / 8 * 4)) & 15;
+    const int high = (b.scales[8 + j % 4] >> (j / 4 * 2)) & 3;
+    const float scale = d * static_cast<float>((low | high << 4) - 32);
+    const int bit = (b.hmask[i % 32] >> (i / 32)) & 1;
+    out[i] = scale * static_cast<float>((two_bits(b.qs, i) | bit << 2) - 4);
+  }
+}
+
+template <class Block, std::int64_t elements>
+void blocks(const std::byte* row, std::int64_t columns, float* out) {
   for (std::int64_t i = 0; i < columns / elements; ++i) {
     Block b;
     std::memcpy(&b, row + i * static_cast<std::int64_t>(sizeof(Block)), sizeof(Block));
@@ -92,8 +121,8 @@ void blocks(const std::byte* row, std::int64_t columns, std::int64_t elements, f
   }
 }
 
-template <class Convert>
-void halves(const std::byte* row, std::int64_t columns, float* out, Convert convert) {
+template <float (*convert)(std::uint16_t)>
+void halves(const std::byte* row, std::int64_t columns, float* out) {
   for (std::int64_t i = 0; i < columns; ++i) {
     std::uint16_t h;
     std::memcpy(&h, row + 2 * i, sizeof(h));
@@ -101,7 +130,70 @@ void halves(const std::byte* row, std::int64_t columns, float* out, Convert conv
   }
 }
 
+void floats(const std::byte* row, std::int64_t columns, float* out) {
+  std::memcpy(out, row, static_cast<std::size_t>(columns) * sizeof(float));
+}
+
+// Eight-bit floats: E4M3 (no infinity, 0x7f is NaN) and E5M2 (the upper half of an F16).
+float e4m3_to_f32(std::uint8_t b) {
+  const int exponent = (b >> 3) & 15, mantissa = b & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return (b & 0x80) != 0 ? -magnitude : magnitude;
+}
+float e5m2_to_f32(std::uint8_t b) { return f16_to_f32(static_cast<std::uint16_t>(b << 8)); }
+
+template <float (*convert)(std::uint8_t)>
+void bytes(const std::byte* row, std::int64_t columns, float* out) {
+  for (std::int64_t i = 0; i < columns; ++i) out[i] = convert(static_cast<std::uint8_t>(row[i]));
+}
+
+struct Reader {
+  DType dtype;
+  void (*read)(const std::byte* row, std::int64_t columns, float* out);
+};
+constexpr Reader kReaders[] = {
+    {DType::kF32, floats},
+    {DType::kF16, halves<f16_to_f32>},
+    {DType::kBF16, halves<bf16_to_f32>},
+    {DType::kF8E4M3, bytes<e4m3_to_f32>},
+    {DType::kF8E5M2, bytes<e5m2_to_f32>},
+    {DType::kQ8_0, blocks<BlockQ8_0, 32>},
+    {DType::kQ4_0, blocks<BlockQ4_0, 32>},
+    {DType::kQ4_1, blocks<BlockQ4_1, 32>},
+    {DType::kQ5_0, blocks<BlockQ5_0, 32>},
+    {DType::kQ5_1, blocks<BlockQ5_1, 32>},
+    {DType::kQ2_K, blocks<BlockQ2_K, 256>},
+    {DType::kQ3_K, blocks<BlockQ3_K, 256>},
+    {DType::kQ4_K, blocks<BlockQ4_K, 256>},
+    {DType::kQ5_K, blocks<BlockQ5_K, 256>},
+    {DType::kQ6_K, blocks<BlockQ6_K, 256>},
+    {DType::kIQ4_NL, blocks<BlockIQ4_NL, 32>},
+    {DType::kIQ4_XS, blocks<BlockIQ4_XS, 256>},
+    {DType::kMXFP4, blocks<BlockMXFP4, 32>},
+    {DType::kNVFP4, blocks<BlockNVFP4, 64>},
+    {DType::kTQ1_0, blocks<BlockTQ1_0, 256>},
+    {DType::kTQ2_0, blocks<BlockTQ2_0, 256>},
+    {DType::kIQ1_S, blocks<BlockIQ1_S, 256>},
+    {DType::kIQ1_M, blocks<BlockIQ1_M, 256>},
+    {DType::kIQ2_XXS, blocks<BlockIQ2_XXS, 256>},
+    {DType::kIQ2_XS, blocks<BlockIQ2_XS, 256>},
+    {DType::kIQ2_S, blocks<BlockIQ2_S, 256>},
+    {DType::kIQ3_XXS, blocks<BlockIQ3_XXS, 256>},
+    {DType::kIQ3_S, blocks<BlockIQ3_S, 256>},
+};
+
+const Reader* find_reader(DType dtype) {
+  const auto* found = std::find_if(std::begin(kReaders), std::end(kReaders),
+                                   [&](const Reader& reader) { return reader.dtype == dtype; });
+  return found == std::end(kReaders) ? nullptr : found;
+}
+
 }  // namespace
+
+bool is_readable(DType dtype) { return find_reader(dtype) != nullptr; }
 
 bool is_dequantizable(DType dtype) {
   switch (dtype) {
@@ -123,33 +215,9 @@ bool is_dequantizable(DType dtype) {
 }
 
 void dequantize_row(DType dtype, const std::byte* row, std::int64_t columns, float* out) {
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(out, row, static_cast<std::size_t>(columns) * sizeof(float));
-      return;
-    case DType::kF16:
-      return halves(row, columns, out, f16_to_f32);
-    case DType::kBF16:
-      return halves(row, columns, out, bf16_to_f32);
-    case DType::kQ8_0:
-      return blocks<BlockQ8_0>(row, columns, 32, out);
-    case DType::kQ4_0:
-      return blocks<BlockQ4_0>(row, columns, 32, out);
-    case DType::kQ4_1:
-      return blocks<BlockQ4_1>(row, columns, 32, out);
-    case DType::kQ5_0:
-      return blocks<BlockQ5_0>(row, columns, 32, out);
-    case DType::kQ5_1:
-      return blocks<BlockQ5_1>(row, columns, 32, out);
-    case DType::kQ4_K:
-      return blocks<BlockQ4_K>(row, columns, 256, out);
-    case DType::kQ5_K:
-      return blocks<BlockQ5_K>(row, columns, 256, out);
-    case DType::kQ6_K:
-      return blocks<BlockQ6_K>(row, columns, 256, out);
-    default:
-      QUIRE_CHECK(false, "no dequantizer for {}", dtype_name(dtype));
-  }
+  const Reader* reader = find_reader(dtype);
+  QUIRE_CHECK(reader != nullptr, "no dequantizer for {}", dtype_name(dtype));
+  reader->read(row, columns, out);
 }
 
 }  // namespace quire

@@ -9,12 +9,15 @@
 
 namespace quire {
 
-// True for F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K.
+// True for the types that matrix products take as they are: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0,
+// Q5_1, Q4_K, Q5_K and Q6_K. Others are converted at load (lossless.h).
 bool is_dequantizable(DType dtype);
+// True for the types that dequantize_row knows: all but integers, booleans and F64.
+bool is_readable(DType dtype);
 
 // One row of `columns` elements (a whole number of blocks) at `row`, of any alignment.  out:
 // [columns] Products are rounded before they are added (no FMA): d*q + m; K-quants (d*sc)*q -
-// (dmin*m).
+// (dmin*m). The dtype must be readable.
 void dequantize_row(DType dtype, const std::byte* row, std::int64_t columns, float* out);
 
 }  // namespace quire

@@ -11,6 +11,8 @@ namespace quire {
 enum class DType : std::uint8_t {
   kF32, kF16, kBF16, kF64, kI8, kI16, kI32, kI64, kU8, kBool, kF8E4M3, kF8E5M2,
   kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+  kIQ4_NL, kIQ4_XS, kMXFP4, kNVFP4, kTQ1_0, kTQ2_0,
+  kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S,
 };
 
 struct DTypeInfo {

@@ -55,6 +55,13 @@ struct TensorView {
   std::int64_t row_bytes() const { return quire::row_bytes(dtype, columns()); }
   std::int64_t bytes() const { return rows() * row_bytes(); }
   const std::byte* row(std::int64_t r) const { return data + r * row_bytes(); }
+  // Part i of the first dimension: expert i of a stack [experts, out, in] is the matrix [out, in].
+  TensorView slice(std::int64_t i) const {
+    QUIRE_CHECK(shape.rank() >= 2 && 0 <= i && i < shape[0]);
+    Shape rest;
+    for (int d = 1; d < shape.rank(); ++d) rest.push_back(shape[d]);
+    return {data + i * (bytes() / shape[0]), dtype, rest};
+  }
   // Rows [begin, end) of a matrix.
   TensorView slice_rows(std::int64_t begin, std::int64_t end) const {
     QUIRE_CHECK(shape.rank() == 2 && 0 <= begin && begin <= end && end <= shape[0]);

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-bool can_dequantize(DType dtype) { return dtype == DType::kF64 || is_dequantizable(dtype); }
+bool can_dequantize(DType dtype) { return dtype == DType::kF64 || is_readable(dtype); }
 
 void dequantize_row(const TensorView& matrix, std::int64_t row, float* out) {
   QUIRE_CHECK(row >= 0 && row < matrix.rows());

@@ -113,25 +113,45 @@ TEST(GgufConfig, RefusesBadValues) {
                "is not an integer");
   expect_error(parse(GgufBuilder().u32("x", 1)), "general.architecture\" is missing");
   expect_error(parse(GgufBuilder().str("general.architecture", "rwkv7")),
-               "\"rwkv7\" is not supported; known: llama, mistral");
+               "\"rwkv7\" is not supported; the nearest that is: ");
   expect_error(parse(GgufBuilder().str("general.architecture", "llama")), "token_embd.weight");
   const auto tiny = [](auto&& change) {
     GgufBuilder gguf = tiny_llama_gguf();
     change(gguf);
     return parse(gguf);
   };
-  expect_error(tiny([](auto& g) { g.u32("llama.expert_count", 8); }), "mixture of 8 experts");
   expect_error(tiny([](auto& g) { g.u32("llama.attention.value_length", 6); }),
                "key size 4 and value size 6 differ");
-  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "yarn"); }),
-               "RoPE kind \"yarn\"");
+  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "spiral"); }),
+               "RoPE kind \"spiral\"");
+  expect_error(tiny([](auto& g) { g.str("llama.rope.scaling.type", "longrope"); }),
+               "needs the tensors \"rope_factors_short.weight\"");
+  expect_error(tiny([](auto& g) { g.u32("llama.rope.scaling.original_context_length", 0); }),
+               "must be positive");
   expect_error(tiny([](auto& g) { g.str("llama.rope.freq_base", "x"); }), "not a number");
-  expect_error(tiny([](auto& g) { g.u32("split.count", 3); }), "one of 3 parts");
   expect_error(tiny([](auto& g) { g.u32("llama.rope.dimension_count", 3); }),
                "3 rotary dimensions");
   expect_error(tiny([](auto& g) { g.f32_tensor("rope_freqs.weight", {3}); }),
                "F32 [2] is expected");
   expect_error(tiny([](auto& g) { g.tensor({"rope_freqs.weight", {2}, 0, 0}); }), "overlap");
+}
+
+TEST(GgufNames, OfOtherFamilies) {
+  const char* cases[][3] = {
+      {"bloom", "token_embd_norm.bias", "transformer.word_embeddings_layernorm.bias"},
+      {"bloom", "blk.2.attn_qkv.bias", "transformer.h.2.self_attention.query_key_value.bias"},
+      {"falcon", "blk.0.attn_norm.weight", "transformer.h.0.input_layernorm.weight"},
+      {"falcon, two norms", "blk.0.attn_norm.weight", "transformer.h.0.ln_mlp.weight"},
+      {"gemma2", "blk.0.ffn_norm.weight", "model.layers.0.pre_feedforward_layernorm.weight"},
+      {"gpt_oss", "blk.0.attn_sinks.weight", "model.layers.0.self_attn.sinks"},
+      {"gpt_oss", "blk.0.ffn_up_exps.bias", "model.layers.0.mlp.experts.up_proj.bias"},
+      {"deepseek_v3", "blk.9.exp_probs_b.bias", "model.layers.9.mlp.gate.e_score_correction_bias"},
+      {"mamba", "blk.0.ssm_a", "backbone.layers.0.mixer.A"},
+      {"mamba", "blk.0.ssm_dt.bias", "backbone.layers.0.mixer.dt_proj.bias"},
+      {"mamba2", "blk.0.ssm_dt.bias", "backbone.layers.0.mixer.dt_bias"},
+      {"lfm2", "blk.0.shortconv.in_proj.weight", "model.layers.0.conv.in_proj.weight"},
+  };
+  for (const auto& [family, gguf, hf] : cases) EXPECT_EQ(hf_name_of_gguf(gguf, family), hf);
 }
 
 TEST(GgufNames, MapToHuggingFace) {
@@ -148,16 +168,16 @@ TEST(GgufNames, MapToHuggingFace) {
       {"blk.1.ffn_gate.weight", "model.layers.1.mlp.gate_proj.weight"},
       {"blk.1.ffn_up.weight", "model.layers.1.mlp.up_proj.weight"},
       {"blk.1.ffn_down.bias", "model.layers.1.mlp.down_proj.bias"},
-      // Unknown names stay.
-      {"rope_freqs.weight", "rope_freqs.weight"},
-      {"blk.1.new_thing.weight", "blk.1.new_thing.weight"},
-      {"blk.x.attn_q.weight", "blk.x.attn_q.weight"},
-      {"blk..attn_q.weight", "blk..attn_q.weight"},
-      {"blk.1", "blk.1"},
-      {"blk.", "blk."},
-      {"plain", "plain"},
+      // Unknown names have none.
+      {"rope_freqs.weight", ""},
+      {"blk.1.new_thing.weight", ""},
+      {"blk.x.attn_q.weight", ""},
+      {"blk..attn_q.weight", ""},
+      {"blk.1", ""},
+      {"blk.", ""},
+      {"plain", ""},
   };
-  for (const auto& [gguf, hf] : pairs) EXPECT_EQ(hf_name_of_gguf(gguf), hf);
+  for (const auto& [gguf, hf] : pairs) EXPECT_EQ(hf_name_of_gguf(gguf, "llama"), hf);
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ struct GgufArray {
 
 class GgufFile {
  public:
+  // One file, or all parts of a split model ("...-00001-of-00003.gguf"), of which any may be named:
+  // the first part's metadata, every part's tensors.
   static Result<GgufFile> open(const std::string& path);
   // For tests and fuzzing: parses bytes that outlive the result.
   static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string name);
@@ -49,12 +51,15 @@ class GgufFile {
   std::uint32_t version() const { return version_; }
   const std::string& name() const { return name_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
+  // Takes another part's tensors in; a name that is here already is an error.
+  Status add_part(GgufFile part);
   // Tells the kernel that the pages of this tensor are no longer needed (after packing).
   void release_pages(const TensorView& view) const;
 
  private:
   friend class GgufParser;
-  std::shared_ptr<MappedFile> file_;
+  static Result<GgufFile> open_one(const std::string& path);
+  std::vector<std::shared_ptr<MappedFile>> files_;
   std::string name_;
   std::uint32_t version_ = 0;
   std::uint64_t file_bytes_ = 0;

@@ -176,11 +176,11 @@ const BadCase kBadCases[] = {
        g.tensor({"t", {32}, 999});
      },
      "unknown type number 999"},
-    {"type IQ2_XXS",
+    {"type Q4_2",
      [](auto& g) {
-       g.tensor({"t", {256}, 16});
+       g.tensor({"t", {256}, 4});
      },
-     "IQ2_XXS (number 16)"},
+     "Q4_2 (number 4)"},
     {"partial block",
      [](auto& g) {
        g.tensor({"t", {33}, 2});

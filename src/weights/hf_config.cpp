@@ -132,8 +132,7 @@ Status read_head_dim(const JsonFields& fields, ModelConfig* config) {
         "head_dim",
         fields.name(), config->hidden_size, config->num_heads);
   }
-  return read_int(fields, {"head_dim"}, config->hidden_size / config->num_heads,
-                  &config->head_dim);
+  return read_int(fields, {"head_dim"}, config->hidden_size / config->num_heads, &config->head_dim);
 }
 
 Status read_heads(const HfSource& source, ModelConfig* config) {
@@ -144,8 +143,7 @@ Status read_heads(const HfSource& source, ModelConfig* config) {
     config->num_kv_heads = config->num_heads;
     return read_int(fields, {"head_dim"}, 1, &config->head_dim);
   }
-  QUIRE_TRY(read_int(fields, {"num_attention_heads", "n_head", "n_heads"}, {},
-                     &config->num_heads));
+  QUIRE_TRY(read_int(fields, {"num_attention_heads", "n_head", "n_heads"}, {}, &config->num_heads));
   if (config->num_heads < 1) {
     return make_error(ErrorCode::kBadFile, "{}: \"num_attention_heads\" is {}; it must be positive",
                       fields.name(), config->num_heads);
@@ -157,8 +155,8 @@ Status read_heads(const HfSource& source, ModelConfig* config) {
 // Families without an own field for it: four times the hidden size; state space: `expand` times.
 Result<std::optional<std::int64_t>> implied_intermediate(const HfSource& source,
                                                          const ModelConfig& config) {
-  constexpr std::string_view kFourTimes[] = {"bloom", "falcon", "gpt2", "gpt_bigcode", "gptj",
-                                             "mpt"};
+  constexpr std::string_view kFourTimes[] = {"bloom",       "falcon", "gpt2",
+                                             "gpt_bigcode", "gptj",   "mpt"};
   for (std::string_view each : kFourTimes) {
     if (each == source.model_type) return 4 * config.hidden_size;
   }
@@ -228,7 +226,8 @@ Status read_biases(const HfSource& source, ModelConfig* config) {
                fields.get_bool(spelled(fields, {"attention_bias", "use_qkv_bias", "qkv_bias"})));
   QUIRE_ASSIGN(const auto output, fields.get_bool("attention_out_bias"));
   QUIRE_ASSIGN(const auto mlp, fields.get_bool("mlp_bias"));
-  QUIRE_ASSIGN(const auto all, fields.get_bool(spelled(fields, {"use_bias", "enable_bias", "bias"})));
+  QUIRE_ASSIGN(const auto all,
+               fields.get_bool(spelled(fields, {"use_bias", "enable_bias", "bias"})));
   switch (source.family.bias) {
     case BiasRule::kNone:
       return {};
@@ -314,20 +313,27 @@ Status read_special_ids(const JsonFields& fields, ModelConfig* config) {
   return {};
 }
 
+}  // namespace
+
 // As vLLM takes them: whatever do_sample says.
-Status read_generation(std::string_view text, ModelConfig* config) {
-  QUIRE_ASSIGN(const json::object object, parse_json_object(text, "generation_config.json"));
-  const JsonFields fields(object, "generation_config.json");
+Status apply_generation_config(std::string_view text, std::string_view name, ModelConfig* config) {
+  QUIRE_ASSIGN(const json::object object, parse_json_object(text, name));
+  const JsonFields fields(object, name);
   QUIRE_TRY(read_special_ids(fields, config));
-  QUIRE_ASSIGN(config->generation.temperature, fields.get_number("temperature"));
-  QUIRE_ASSIGN(config->generation.top_p, fields.get_number("top_p"));
-  QUIRE_ASSIGN(config->generation.min_p, fields.get_number("min_p"));
-  QUIRE_ASSIGN(config->generation.repetition_penalty, fields.get_number("repetition_penalty"));
-  QUIRE_ASSIGN(config->generation.top_k, fields.get_int("top_k"));
+  const std::pair<const char*, std::optional<double>*> numbers[] = {
+      {"temperature", &config->generation.temperature},
+      {"top_p", &config->generation.top_p},
+      {"min_p", &config->generation.min_p},
+      {"repetition_penalty", &config->generation.repetition_penalty},
+  };
+  for (const auto& [key, out] : numbers) {
+    QUIRE_ASSIGN(const auto value, fields.get_number(key));
+    if (value) *out = value;
+  }
+  QUIRE_ASSIGN(const auto top_k, fields.get_int("top_k"));
+  if (top_k) config->generation.top_k = top_k;
   return {};
 }
-
-}  // namespace
 
 Result<ModelConfig> parse_hf_config(std::string_view config_json,
                                     std::string_view generation_config_json) {
@@ -351,7 +357,9 @@ Result<ModelConfig> parse_hf_config(std::string_view config_json,
   flatten_json(object, &config.fields);
   QUIRE_TRY(check_config(config, kName));
   QUIRE_TRY(read_special_ids(fields, &config));
-  if (!generation_config_json.empty()) QUIRE_TRY(read_generation(generation_config_json, &config));
+  if (!generation_config_json.empty()) {
+    QUIRE_TRY(apply_generation_config(generation_config_json, "generation_config.json", &config));
+  }
   return config;
 }
 

@@ -78,16 +78,17 @@ TEST(HfConfig, ModelTypeSaysTheArchitecture) {
 
 TEST(HfConfig, ClassesWithoutModelType) {
   const std::pair<const char*, const char*> cases[] = {
-      {"LlamaForCausalLM", "llama"},          {"Qwen2ForCausalLM", "qwen2"},
-      {"Qwen2MoeForCausalLM", "qwen2_moe"},   {"DeepseekV3ForCausalLM", "deepseek_v3"},
-      {"GPT2LMHeadModel", "gpt2"},            {"GPTNeoXForCausalLM", "gpt_neox"},
-      {"GptOssForCausalLM", "gpt_oss"},       {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe"},
-      {"Glm4MoeForCausalLM", "glm4_moe"},     {"Gemma3ForCausalLM", "gemma3_text"},
-      {"Lfm2MoeForCausalLM", "lfm2_moe"},     {"Qwen3NextForCausalLM", "qwen3_next"},
+      {"LlamaForCausalLM", "llama"},        {"Qwen2ForCausalLM", "qwen2"},
+      {"Qwen2MoeForCausalLM", "qwen2_moe"}, {"DeepseekV3ForCausalLM", "deepseek_v3"},
+      {"GPT2LMHeadModel", "gpt2"},          {"GPTNeoXForCausalLM", "gpt_neox"},
+      {"GptOssForCausalLM", "gpt_oss"},     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe"},
+      {"Glm4MoeForCausalLM", "glm4_moe"},   {"Gemma3ForCausalLM", "gemma3_text"},
+      {"Lfm2MoeForCausalLM", "lfm2_moe"},   {"Qwen3NextForCausalLM", "qwen3_next"},
       {"FooBarForCausalLM", "foo_bar"},
   };
   for (const auto& [name, architecture] : cases) {
-    EXPECT_EQ(parsed(tiny_config_json(R"(, "num_key_value_heads": 2, "head_dim": 16)", name)).architecture,
+    EXPECT_EQ(parsed(tiny_config_json(R"(, "num_key_value_heads": 2, "head_dim": 16)", name))
+                  .architecture,
               architecture);
   }
 }

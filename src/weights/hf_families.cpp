@@ -79,7 +79,8 @@ struct Default {
   double value;
 };
 // What transformers' configuration classes have where it differs from the general defaults of
-// hf_config.cpp (epsilon 1e-6, theta 10000, 2048 positions, untied) and published files leave it out.
+// hf_config.cpp (epsilon 1e-6, theta 10000, 2048 positions, untied) and published files leave it
+// out.
 constexpr Default kDefaults[] = {
     {"apertus", "rms_norm_eps", 1e-5},
     {"arcee", "rms_norm_eps", 1e-5},
@@ -181,20 +182,34 @@ struct Flag {
   bool value;
 };
 constexpr Flag kFlags[] = {
-    {"bloom", "tie_word_embeddings", true},       {"cohere", "tie_word_embeddings", true},
-    {"cohere2", "tie_word_embeddings", true},     {"ernie4_5", "tie_word_embeddings", true},
-    {"ernie4_5_moe", "tie_word_embeddings", true}, {"falcon", "tie_word_embeddings", true},
-    {"gemma", "tie_word_embeddings", true},       {"gemma2", "tie_word_embeddings", true},
-    {"gemma3_text", "tie_word_embeddings", true}, {"gpt2", "tie_word_embeddings", true},
-    {"gpt_bigcode", "tie_word_embeddings", true}, {"lfm2", "tie_word_embeddings", true},
-    {"lfm2_moe", "tie_word_embeddings", true},    {"mamba", "tie_word_embeddings", true},
-    {"minicpm3", "tie_word_embeddings", true},    {"mpt", "tie_word_embeddings", true},
-    {"opt", "tie_word_embeddings", true},         {"smollm3", "tie_word_embeddings", true},
-    {"starcoder2", "tie_word_embeddings", true},  {"gpt_bigcode", "multi_query", true},
-    {"falcon", "multi_query", true},              {"falcon", "parallel_attn", true},
-    {"opt", "enable_bias", true},                 {"opt", "do_layer_norm_before", true},
-    {"qwen2_moe", "qkv_bias", true},              {"seed_oss", "attention_bias", true},
-    {"starcoder2", "use_bias", true},             {"gpt_oss", "attention_bias", true},
+    {"bloom", "tie_word_embeddings", true},
+    {"cohere", "tie_word_embeddings", true},
+    {"cohere2", "tie_word_embeddings", true},
+    {"ernie4_5", "tie_word_embeddings", true},
+    {"ernie4_5_moe", "tie_word_embeddings", true},
+    {"falcon", "tie_word_embeddings", true},
+    {"gemma", "tie_word_embeddings", true},
+    {"gemma2", "tie_word_embeddings", true},
+    {"gemma3_text", "tie_word_embeddings", true},
+    {"gpt2", "tie_word_embeddings", true},
+    {"gpt_bigcode", "tie_word_embeddings", true},
+    {"lfm2", "tie_word_embeddings", true},
+    {"lfm2_moe", "tie_word_embeddings", true},
+    {"mamba", "tie_word_embeddings", true},
+    {"minicpm3", "tie_word_embeddings", true},
+    {"mpt", "tie_word_embeddings", true},
+    {"opt", "tie_word_embeddings", true},
+    {"smollm3", "tie_word_embeddings", true},
+    {"starcoder2", "tie_word_embeddings", true},
+    {"gpt_bigcode", "multi_query", true},
+    {"falcon", "multi_query", true},
+    {"falcon", "parallel_attn", true},
+    {"opt", "enable_bias", true},
+    {"opt", "do_layer_norm_before", true},
+    {"qwen2_moe", "qkv_bias", true},
+    {"seed_oss", "attention_bias", true},
+    {"starcoder2", "use_bias", true},
+    {"gpt_oss", "attention_bias", true},
 };
 
 struct Text {
@@ -224,12 +239,15 @@ struct Pair {
 };
 // Names that mean the text half of a multimodal model, or another name's architecture.
 constexpr Pair kSynonyms[] = {
-    {"gemma3", "gemma3_text"},     {"llama4", "llama4_text"},     {"mistral3", "mistral"},
-    {"ministral", "mistral"},      {"qwen2_vl", "qwen2"},         {"qwen2_vl_text", "qwen2"},
-    {"qwen2_5_vl", "qwen2"},       {"qwen2_5_vl_text", "qwen2"},  {"qwen3_vl", "qwen3"},
-    {"qwen3_vl_text", "qwen3"},    {"qwen3_vl_moe", "qwen3_moe"}, {"qwen3_vl_moe_text", "qwen3_moe"},
-    {"hunyuan", "hunyuan_v1_dense"}, {"command_r", "cohere"},     {"RefinedWeb", "falcon"},
-    {"RefinedWebModel", "falcon"}, {"kimi_k2", "deepseek_v3"},
+    {"gemma3", "gemma3_text"},       {"llama4", "llama4_text"},
+    {"mistral3", "mistral"},         {"ministral", "mistral"},
+    {"qwen2_vl", "qwen2"},           {"qwen2_vl_text", "qwen2"},
+    {"qwen2_5_vl", "qwen2"},         {"qwen2_5_vl_text", "qwen2"},
+    {"qwen3_vl", "qwen3"},           {"qwen3_vl_text", "qwen3"},
+    {"qwen3_vl_moe", "qwen3_moe"},   {"qwen3_vl_moe_text", "qwen3_moe"},
+    {"hunyuan", "hunyuan_v1_dense"}, {"command_r", "cohere"},
+    {"RefinedWeb", "falcon"},        {"RefinedWebModel", "falcon"},
+    {"kimi_k2", "deepseek_v3"},
 };
 // Classes whose model type is not their name in lower case.
 constexpr Pair kClasses[] = {

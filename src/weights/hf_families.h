@@ -16,7 +16,8 @@ enum class WindowRule : std::uint8_t {
   kUseFlag,      // use_sliding_window, from layer max_window_layers on
   kAfterMax,     // from layer max_window_layers on (dots)
   kPattern,      // every sliding_window_pattern-th layer is full
-  kRopeLayers,   // use_sliding_window, on the layers that no_rope_layers leaves without rotary (SmolLM3)
+  kRopeLayers,   // use_sliding_window, on the layers that no_rope_layers leaves without rotary
+                 // (SmolLM3)
   kChunked,      // Llama 4: chunked attention on the layers with rotary
   kLinear,       // Qwen3-Next: every full_attention_interval-th layer is full attention
   kConv,         // LFM2: full_attn_idxs, else convolution
@@ -37,9 +38,9 @@ struct HfFamily {
   std::string_view model_type;
   WindowRule window = WindowRule::kNone;
   BiasRule bias = BiasRule::kFlag;
-  bool interleaved = false;       // rotary pairs are (2i, 2i + 1)
-  bool rotary = true;             // false: no rotary positions (learned, ALiBi, state space)
-  bool attention = true;          // false: no attention heads at all (Mamba)
+  bool interleaved = false;  // rotary pairs are (2i, 2i + 1)
+  bool rotary = true;        // false: no rotary positions (learned, ALiBi, state space)
+  bool attention = true;     // false: no attention heads at all (Mamba)
 };
 
 // The family's row, or one without a name for a type that has none.

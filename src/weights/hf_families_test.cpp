@@ -82,9 +82,9 @@ TEST(HfFamilies, DbrxAndMptNestTheirFields) {
 }
 
 TEST(HfFamilies, RotaryShareUnderEveryName) {
-  EXPECT_EQ(parsed(usual("gpt_neox", 1, R"(, "rotary_pct": 0.5, "rotary_emb_base": 777)"))
-                .rope.theta,
-            777.0);
+  EXPECT_EQ(
+      parsed(usual("gpt_neox", 1, R"(, "rotary_pct": 0.5, "rotary_emb_base": 777)")).rope.theta,
+      777.0);
   EXPECT_EQ(parsed(usual("gpt_neox", 1, "")).rope.rotary_dim, 4) << "a quarter of 16";
   EXPECT_EQ(parsed(usual("gptj", 1, R"(, "rotary_dim": 6)")).rope.rotary_dim, 6);
   EXPECT_EQ(parsed(usual("phi", 1, "")).rope.rotary_dim, 8);
@@ -107,7 +107,8 @@ TEST(HfFamilies, LatentAttentionHeads) {
 
 TEST(HfFamilies, EveryRopeKind) {
   const auto rope = [](const std::string& scaling) {
-    return parsed(usual("llama", 1, R"(, "max_position_embeddings": 256, "rope_scaling": )" + scaling))
+    return parsed(
+               usual("llama", 1, R"(, "max_position_embeddings": 256, "rope_scaling": )" + scaling))
         .rope;
   };
   const RopeConfig yarn = rope(R"({"type": "yarn", "factor": 4, "beta_fast": 16, "truncate": false,
@@ -143,7 +144,8 @@ TEST(HfFamilies, RopePerLayerType) {
       "sliding_window": 8)";
   for (const std::string& rope :
        {std::string(R"(, "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8,
-          "rope_theta": 100000}, "sliding_attention": {"rope_type": "default", "rope_theta": 1000}})"),
+          "rope_theta": 100000}, "sliding_attention": {"rope_type": "default",
+          "rope_theta": 1000}})"),
         std::string(R"(, "rope_theta": 100000, "rope_local_base_freq": 1000,
           "rope_scaling": {"rope_type": "linear", "factor": 8})")}) {
     const ModelConfig config = parsed(usual("gemma3_text", 2, types + rope));
@@ -246,9 +248,8 @@ TEST(HfFamilies, EveryGoldenConfigParses) {
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config->vocab_size, 512);
     EXPECT_EQ(config->hidden_size, 64);
-    EXPECT_EQ(config->norm_eps, config->architecture == "opt" || config->architecture == "dbrx"
-                                    ? 1e-5
-                                    : 1e-3);
+    EXPECT_EQ(config->norm_eps,
+              config->architecture == "opt" || config->architecture == "dbrx" ? 1e-5 : 1e-3);
     EXPECT_THAT(config->eos_ids, ::testing::ElementsAre(1, 3));
     EXPECT_TRUE(config->layer_types.empty() ||
                 config->layer_types.size() == static_cast<std::size_t>(config->num_layers));

@@ -74,7 +74,8 @@ Result<std::vector<bool>> layers_with_rope(const JsonFields& fields, const Model
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool listed = index < list.size();
-    with_rope.push_back(listed ? list[index] != 0 : !interval || *interval < 1 || (i + 1) % *interval != 0);
+    with_rope.push_back(listed ? list[index] != 0
+                               : !interval || *interval < 1 || (i + 1) % *interval != 0);
   }
   return with_rope;
 }
@@ -99,12 +100,16 @@ Status read_implied_types(const HfSource& source, bool use_window, ModelConfig* 
     case WindowRule::kRopeLayers: {
       if (!use_window) return {};
       QUIRE_ASSIGN(const std::vector<bool> rope, layers_with_rope(fields, *config));
-      set_types(config, [&](std::int64_t i) { return rope[static_cast<std::size_t>(i)] ? kFull : kSliding; });
+      set_types(config, [&](std::int64_t i) {
+        return rope[static_cast<std::size_t>(i)] ? kFull : kSliding;
+      });
       return {};
     }
     case WindowRule::kChunked: {
       QUIRE_ASSIGN(const std::vector<bool> rope, layers_with_rope(fields, *config));
-      set_types(config, [&](std::int64_t i) { return rope[static_cast<std::size_t>(i)] ? kChunked : kFull; });
+      set_types(config, [&](std::int64_t i) {
+        return rope[static_cast<std::size_t>(i)] ? kChunked : kFull;
+      });
       return {};
     }
     case WindowRule::kLinear: {
@@ -124,9 +129,8 @@ Status read_implied_types(const HfSource& source, bool use_window, ModelConfig* 
       QUIRE_ASSIGN(const auto period, fields.get_int("attn_layer_period"));
       QUIRE_ASSIGN(const auto offset, fields.get_int("attn_layer_offset"));
       const std::int64_t every = std::max<std::int64_t>(period.value_or(8), 1);
-      set_types(config, [&](std::int64_t i) {
-        return i % every == offset.value_or(4) ? kFull : "mamba";
-      });
+      set_types(config,
+                [&](std::int64_t i) { return i % every == offset.value_or(4) ? kFull : "mamba"; });
       return {};
     }
   }

@@ -147,8 +147,7 @@ Status read_rotary_dim(const JsonFields& top, const JsonFields* scaling, const M
                       top.name(), share);
   }
   rope->rotary_dim = static_cast<std::int32_t>(config.head_dim * share);
-  QUIRE_ASSIGN(const auto dim,
-               top.get_int(spelled(top, {"qk_rope_head_dim", "rotary_dim"})));
+  QUIRE_ASSIGN(const auto dim, top.get_int(spelled(top, {"qk_rope_head_dim", "rotary_dim"})));
   if (!dim) return {};
   if (*dim < 2 || *dim > config.head_dim) {
     return make_error(ErrorCode::kBadFile, "{}: {} rotary dimensions of a head of {}", top.name(),
@@ -168,8 +167,8 @@ void spread_proportional(const ModelConfig& config, RopeConfig* rope) {
 }
 
 // scaling: rope_scaling or (part of) rope_parameters; nullptr: none.
-Status read_one_rope(const HfSource& source, const json::object* scaling,
-                     const ModelConfig& config, RopeConfig* rope) {
+Status read_one_rope(const HfSource& source, const json::object* scaling, const ModelConfig& config,
+                     RopeConfig* rope) {
   const JsonFields& top = source.fields;
   rope->interleaved = source.family.interleaved;
   QUIRE_ASSIGN(const auto interleave, top.get_bool("rope_interleave"));
@@ -200,8 +199,8 @@ Status read_hf_rope(const HfSource& source, ModelConfig* config) {
   const json::value* sliding =
       scaling == nullptr ? nullptr : scaling->if_contains("sliding_attention");
   const bool per_type = full != nullptr && full->is_object();
-  QUIRE_TRY(read_one_rope(source, per_type ? &full->get_object() : scaling, *config,
-                          &config->rope));
+  QUIRE_TRY(
+      read_one_rope(source, per_type ? &full->get_object() : scaling, *config, &config->rope));
   if (per_type && sliding != nullptr && sliding->is_object()) {
     config->sliding_rope.emplace();
     return read_one_rope(source, &sliding->get_object(), *config, &*config->sliding_rope);

@@ -37,6 +37,17 @@ Result<json::object> parse_json_object(std::string_view text, std::string_view n
   return std::move(value.get_object());
 }
 
+void merge_json(const json::object& over, json::object* base) {
+  for (const auto& entry : over) {
+    json::value* below = base->if_contains(entry.key());
+    if (below != nullptr && below->is_object() && entry.value().is_object()) {
+      merge_json(entry.value().get_object(), &below->get_object());
+    } else {
+      (*base)[entry.key()] = entry.value();
+    }
+  }
+}
+
 const json::value* JsonFields::find(std::string_view key) const {
   const json::value* value = object_.if_contains(json::string_view(key.data(), key.size()));
   return value == nullptr || value->is_null() ? nullptr : value;

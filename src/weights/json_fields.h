@@ -18,6 +18,9 @@ namespace quire {
 // Parses text, which must be one JSON object nested at most 32 deep. name: for messages.
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view name);
 
+// Lays `over` over *base: its values replace, but objects on both sides merge. null stays as null.
+void merge_json(const boost::json::object& over, boost::json::object* base);
+
 class JsonFields {
  public:
   // Both must outlive this.

@@ -18,7 +18,15 @@ namespace quire {
 class GgufFile;
 
 struct RopeConfig {
-  enum class Kind : std::uint8_t { kDefault, kLinear, kLlama3, kYarn, kLongrope, kDynamic, kUnsupported };
+  enum class Kind : std::uint8_t {
+    kDefault,
+    kLinear,
+    kLlama3,
+    kYarn,
+    kLongrope,
+    kDynamic,
+    kUnsupported
+  };
   Kind kind = Kind::kDefault;
   std::string kind_name = "default";  // as the file spells it, for messages
   double theta = 10000.0;
@@ -26,15 +34,17 @@ struct RopeConfig {
   double low_freq_factor = 1.0;      // llama3
   double high_freq_factor = 4.0;     // llama3
   double original_max_position = 0;  // llama3, yarn, longrope; dynamic: the model's max_position
-  double beta_fast = 32.0, beta_slow = 1.0;          // yarn
-  double mscale = 0.0, mscale_all_dim = 0.0;         // yarn (DeepSeek); 0: absent
-  bool truncate = true;                              // yarn: whole dimensions as bounds
-  std::optional<double> attention_factor;            // yarn, longrope: multiplies cos and sin; absent: derived
-  std::vector<double> short_factor, long_factor;     // longrope, one per pair
-  std::optional<double> short_mscale, long_mscale;   // longrope (PhiMoE): multiplies cos and sin instead
-  std::int32_t rotary_dim = 0;       // elements of a head that rotate
-  bool interleaved = false;          // pairs (2i, 2i+1) instead of halves (i, i + rotary_dim / 2)
-  std::vector<float> freq_factors;   // GGUF's rope_freqs.weight: divides inverse frequency i
+  double beta_fast = 32.0, beta_slow = 1.0;   // yarn
+  double mscale = 0.0, mscale_all_dim = 0.0;  // yarn (DeepSeek); 0: absent
+  bool truncate = true;                       // yarn: whole dimensions as bounds
+  std::optional<double>
+      attention_factor;  // yarn, longrope: multiplies cos and sin; absent: derived
+  std::vector<double> short_factor, long_factor;  // longrope, one per pair
+  std::optional<double> short_mscale,
+      long_mscale;                  // longrope (PhiMoE): multiplies cos and sin instead
+  std::int32_t rotary_dim = 0;      // elements of a head that rotate
+  bool interleaved = false;         // pairs (2i, 2i+1) instead of halves (i, i + rotary_dim / 2)
+  std::vector<float> freq_factors;  // GGUF's rope_freqs.weight: divides inverse frequency i
 };
 
 struct ModelConfig {
@@ -49,10 +59,12 @@ struct ModelConfig {
   bool tied_embeddings = false;
   std::string activation = "silu";
   RopeConfig rope;
-  std::optional<RopeConfig> sliding_rope;  // of sliding-window layers, where it differs (Gemma 3, OLMo 3)
-  std::vector<std::string> layer_types;    // "full_attention", "sliding_attention", ...; empty: all alike
+  std::optional<RopeConfig>
+      sliding_rope;  // of sliding-window layers, where it differs (Gemma 3, OLMo 3)
+  std::vector<std::string>
+      layer_types;  // "full_attention", "sliding_attention", ...; empty: all alike
   bool from_gguf = false;
-  ConfigFields fields;                     // everything else, by Hugging Face's names
+  ConfigFields fields;  // everything else, by Hugging Face's names
   // config.json's dtype; where it names none, and for a GGUF, open_model takes the matrices'
   // commonest.
   DType stored_dtype = DType::kF32;
@@ -69,5 +81,8 @@ struct ModelConfig {
 Result<ModelConfig> parse_hf_config(std::string_view config_json,
                                     std::string_view generation_config_json);
 Result<ModelConfig> parse_gguf_config(const GgufFile& file);
+// A generation_config.json, or part of one, over what the configuration has: sampling defaults that
+// it names replace, ends of sequence are added. name: for messages.
+Status apply_generation_config(std::string_view json, std::string_view name, ModelConfig* config);
 
 }  // namespace quire

@@ -1,14 +1,16 @@
 // open_model: finds out what a path holds and reads everything but the weights' bytes.
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <map>
 
 #include "weights/checked.h"
 #include "weights/gguf_file.h"
-#include "weights/gguf_names.h"
+#include "weights/gguf_split.h"
+#include "weights/gguf_weights.h"
 #include "weights/json_fields.h"
-#include "weights/safetensors_file.h"
+#include "weights/safetensors_weights.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -19,48 +21,6 @@ namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
 constexpr std::uint64_t kMaxTokenizerBytes = 512'000'000;
-
-class SafetensorsWeights : public WeightSource {
- public:
-  explicit SafetensorsWeights(SafetensorsFile file) : file_(std::move(file)) {}
-  TensorView find(std::string_view name) const override {
-    const auto found = file_.tensors().find(std::string(name));
-    return found == file_.tensors().end() ? TensorView{} : found->second;
-  }
-  void release_pages(const TensorView& view) const override { file_.release_pages(view); }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, view] : file_.tensors()) names.push_back(name);
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  bool permuted_qk() const override { return false; }
-
- private:
-  SafetensorsFile file_;
-};
-
-class GgufWeights : public WeightSource {
- public:
-  explicit GgufWeights(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
-    for (const std::string& name : file_->tensor_names()) {
-      names_.push_back(hf_name_of_gguf(name));
-      tensors_.emplace(names_.back(), file_->tensors().at(name));
-    }
-  }
-  TensorView find(std::string_view name) const override {
-    const auto found = tensors_.find(std::string(name));
-    return found == tensors_.end() ? TensorView{} : found->second;
-  }
-  void release_pages(const TensorView& view) const override { file_->release_pages(view); }
-  std::vector<std::string> names() const override { return names_; }
-  bool permuted_qk() const override { return true; }
-
- private:
-  std::shared_ptr<const GgufFile> file_;
-  std::unordered_map<std::string, TensorView> tensors_;  // by Hugging Face's names
-  std::vector<std::string> names_;                       // file order
-};
 
 // The file's text, or an empty string when it does not exist.
 Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
@@ -108,25 +68,59 @@ bool names_dtype(const std::string& config_json) {
   return fields.find("dtype") != nullptr || fields.find("torch_dtype") != nullptr;
 }
 
-Result<ModelFiles> open_gguf(const std::string& path) {
+// config.json with --hf-overrides laid over it.
+Result<std::string> with_overrides(std::string config, const std::string& overrides) {
+  if (overrides.empty()) return config;
+  QUIRE_ASSIGN(const json::object over, parse_json_object(overrides, "--hf-overrides"));
+  QUIRE_ASSIGN(json::object object, parse_json_object(config, "config.json"));
+  merge_json(over, &object);
+  return json::serialize(object);
+}
+
+// The model's sampling defaults as the options want them.
+Status apply_generation_options(const OpenOptions& options, ModelConfig* config) {
+  if (options.generation_config == "vllm") {
+    config->generation = {};
+  } else if (options.generation_config != "auto") {
+    config->generation = {};
+    std::error_code error;
+    fs::path path = options.generation_config;
+    if (fs::is_directory(path, error)) path /= "generation_config.json";
+    QUIRE_ASSIGN(const std::string text, read_text_file(path.string(), kMaxConfigBytes));
+    QUIRE_TRY(apply_generation_config(text, path.string(), config));
+  }
+  if (options.override_generation_config.empty()) return {};
+  return apply_generation_config(options.override_generation_config, "--override-generation-config",
+                                 config);
+}
+
+Result<ModelFiles> open_gguf(const std::string& path, const OpenOptions& options) {
+  if (!options.hf_overrides.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: --hf-overrides changes a config.json, and a GGUF has none; give the "
+                      "Hugging Face folder, or leave the option out",
+                      path);
+  }
   QUIRE_ASSIGN(GgufFile file, GgufFile::open(path));
   ModelFiles files;
   files.path = path;
   files.is_gguf = true;
   files.file_bytes = file.file_bytes();
   QUIRE_ASSIGN(files.config, parse_gguf_config(file));
+  QUIRE_TRY(apply_generation_options(options, &files.config));
   files.chat_template = file.get_string("tokenizer.chat_template").value_or("");
   files.gguf = std::make_shared<const GgufFile>(std::move(file));
-  files.weights = std::make_unique<GgufWeights>(files.gguf);
+  files.weights = std::make_unique<GgufWeights>(files.gguf, files.config);
   files.config.stored_dtype = most_common_dtype(*files.weights);
   return files;
 }
 
-Result<ModelFiles> open_hf_folder(const fs::path& folder) {
+Result<ModelFiles> open_hf_folder(const fs::path& folder, const OpenOptions& options) {
   ModelFiles files;
   files.path = folder.string();
-  QUIRE_ASSIGN(const std::string config,
+  QUIRE_ASSIGN(std::string config,
                read_text_file((folder / "config.json").string(), kMaxConfigBytes));
+  QUIRE_ASSIGN(config, with_overrides(std::move(config), options.hf_overrides));
   QUIRE_ASSIGN(const std::string generation,
                read_if_present(folder / "generation_config.json", kMaxConfigBytes));
   auto parsed = parse_hf_config(config, generation);
@@ -135,6 +129,7 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder) {
     return tl::unexpected(std::move(parsed).error());
   }
   files.config = *std::move(parsed);
+  QUIRE_TRY(apply_generation_options(options, &files.config));
   QUIRE_ASSIGN(files.tokenizer_json,
                read_if_present(folder / "tokenizer.json", kMaxTokenizerBytes));
   const fs::path tokenizer_config = folder / "tokenizer_config.json";
@@ -148,12 +143,31 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder) {
   QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
   files.file_bytes = weights.file_bytes();
   files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
+  // A checkpoint without a head of its own uses the embedding, whatever the configuration says.
+  if (files.weights->find("lm_head.weight").empty() &&
+      files.weights->find("embed_out.weight").empty()) {
+    files.config.tied_embeddings = true;
+  }
   if (!names_dtype(config)) files.config.stored_dtype = most_common_dtype(*files.weights);
   return files;
 }
 
-Result<ModelFiles> open_folder(const fs::path& folder) {
-  if (path_exists(folder / "config.json")) return open_hf_folder(folder);
+// Of the parts of a split model, one: the first that is there.
+void keep_first_parts(std::vector<std::string>* paths) {
+  std::sort(paths->begin(), paths->end());
+  std::string last;
+  std::erase_if(*paths, [&](const std::string& path) {
+    const auto part = parse_gguf_part(path);
+    if (!part) return false;
+    std::string model = part->stem + "/" + std::to_string(part->count);
+    const bool again = model == last;
+    last = std::move(model);
+    return again;
+  });
+}
+
+Result<ModelFiles> open_folder(const fs::path& folder, const OpenOptions& options) {
+  if (path_exists(folder / "config.json")) return open_hf_folder(folder, options);
   std::vector<std::string> gguf_files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -164,14 +178,14 @@ Result<ModelFiles> open_folder(const fs::path& folder) {
     return make_error(ErrorCode::kBadFile, "{}: cannot list the folder: {}", folder.string(),
                       error.message());
   }
-  if (gguf_files.size() == 1) return open_gguf(gguf_files[0]);
+  keep_first_parts(&gguf_files);
+  if (gguf_files.size() == 1) return open_gguf(gguf_files[0], options);
   if (gguf_files.empty()) {
     return make_error(ErrorCode::kNotFound,
                       "{}: has neither config.json nor a .gguf file: give a "
                       "Hugging Face folder or a .gguf file",
                       folder.string());
   }
-  std::sort(gguf_files.begin(), gguf_files.end());
   return make_error(ErrorCode::kInvalidArgument,
                     "{}: holds {} .gguf files; name one of them, e.g. {}", folder.string(),
                     gguf_files.size(), gguf_files[0]);
@@ -179,7 +193,7 @@ Result<ModelFiles> open_folder(const fs::path& folder) {
 
 }  // namespace
 
-Result<ModelFiles> open_model(const std::string& path) {
+Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options) {
   std::error_code error;
   // Symbolic links stay: a hub's cache has the file names on them only.
   const fs::path resolved = fs::absolute(path, error).lexically_normal();
@@ -190,14 +204,14 @@ Result<ModelFiles> open_model(const std::string& path) {
                       "or a Hugging Face folder",
                       path);
   }
-  if (fs::is_directory(status)) return open_folder(resolved);
+  if (fs::is_directory(status)) return open_folder(resolved, options);
   if (resolved.extension() == ".safetensors") {
     return make_error(ErrorCode::kInvalidArgument,
                       "{}: a single weights file; give its folder, which "
                       "holds config.json and the tokenizer too",
                       path);
   }
-  return open_gguf(resolved.string());
+  return open_gguf(resolved.string(), options);
 }
 
 }  // namespace quire

@@ -68,6 +68,53 @@ TEST(OpenModel, StoredTypeIsConfigsOrTheWeights) {
   EXPECT_EQ(open_model(folder.path())->config.stored_dtype, DType::kBF16);
 }
 
+TEST(OpenModel, OverridesOfTheConfiguration) {
+  const TempFolder folder;
+  write_hf(folder);
+  folder.write("config.json",
+               tiny_config_json(R"(, "rope_scaling": {"type": "linear", "factor": 2})"));
+  const auto files = open_model(folder.path(), {.hf_overrides = R"({"max_position_embeddings": 99,
+      "rope_scaling": {"factor": 8}})"});
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_EQ(files->config.max_position, 99);
+  EXPECT_EQ(files->config.rope.factor, 8.0);
+  EXPECT_EQ(files->config.rope.kind, RopeConfig::Kind::kLinear) << "objects merge";
+  expect_error(open_model(folder.path(), {.hf_overrides = "{"}), "--hf-overrides: not valid JSON");
+  const std::string gguf = folder.write("m.gguf", tiny_llama_gguf().build());
+  expect_error(open_model(gguf, {.hf_overrides = "{}"}), "a GGUF has none");
+}
+
+TEST(OpenModel, SamplingDefaultsAsTheOptionsSay) {
+  const TempFolder folder;
+  write_hf(folder);
+  const std::string other = folder.write("other.json", R"({"top_k": 7})");
+  const auto generation = [&](const OpenOptions& options) {
+    const auto files = open_model(folder.path(), options);
+    EXPECT_TRUE(files) << files.error().message;
+    return files ? files->config.generation : ModelConfig::Generation{};
+  };
+  EXPECT_EQ(generation({}).temperature, 0.5);
+  EXPECT_FALSE(generation({.generation_config = "vllm"}).temperature);
+  EXPECT_EQ(generation({.generation_config = other}).top_k, 7);
+  EXPECT_FALSE(generation({.generation_config = other}).temperature);
+  const auto over = generation({.override_generation_config = R"({"top_p": 0.9})"});
+  EXPECT_EQ(over.temperature, 0.5);
+  EXPECT_EQ(over.top_p, 0.9);
+  expect_error(open_model(folder.path(), {.generation_config = folder.path() + "/none"}), "none");
+  expect_error(open_model(folder.path(), {.override_generation_config = R"({"top_p": "x"})"}),
+               "--override-generation-config: \"top_p\"");
+}
+
+TEST(OpenModel, MissingHeadMeansTheEmbedding) {
+  const TempFolder folder;
+  write_hf(folder);
+  EXPECT_TRUE(open_model(folder.path())->config.tied_embeddings);
+  folder.write("model.safetensors", safetensors_bytes(R"({"lm_head.weight": {"dtype": "F32",
+      "shape": [2, 2], "data_offsets": [0, 16]}})",
+                                                      16));
+  EXPECT_FALSE(open_model(folder.path())->config.tied_embeddings);
+}
+
 TEST(OpenModel, KeepsTheNamesOfSymbolicLinks) {
   const TempFolder folder;
   const std::string blob = folder.write("0a1b2c", tiny_llama_gguf().build());
@@ -124,7 +171,7 @@ TEST(WeightSource, ChecksShapesAndKnowsWhatWasNotUsed) {
   const WeightSource& weights = *files->weights;
   expect_error(weights.require("model.norm.weight", {9}),
                "has shape [8], the model's configuration");
-  expect_error(weights.optional("model.norm.weight", {8, 1}), "needs [8, 1]");
+  expect_error(weights.optional("model.norm.weight", {2, 4}), "needs [2, 4]");
   expect_error(weights.require("lm_head.weight", {6, 8}), "no tensor \"lm_head.weight\" [6, 8]");
   EXPECT_TRUE(weights.optional("lm_head.weight", {6, 8})->empty());
   EXPECT_EQ(weights.unused_names().size(), 20u);
@@ -133,6 +180,9 @@ TEST(WeightSource, ChecksShapesAndKnowsWhatWasNotUsed) {
   weights.release_pages(*norm);
   EXPECT_EQ(weights.unused_names().size(), 19u);
   EXPECT_THAT(weights.unused_names(), ::testing::Not(::testing::Contains("model.norm.weight")));
+  const auto column = weights.require("model.norm.weight", {8, 1});
+  ASSERT_TRUE(column) << "dimensions of one don't matter";
+  EXPECT_EQ(column->shape, (Shape{8, 1}));
 }
 
 TEST(Inspect, DescribesAModel) {

@@ -1,10 +1,12 @@
 // Named weights of one model, whatever the file format; any thread may look them up. Names are
-// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them.
+// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"); a GGUF's are mapped to them, see
+// gguf_arch.h for what else its tensors have different.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -17,13 +19,19 @@
 
 namespace quire {
 
+struct ExpectedTensor {
+  std::string name;
+  Shape shape;
+  bool optional = false;
+};
+
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
   // The tensor of this name, or an empty view.
   virtual TensorView find(std::string_view name) const = 0;
-  // The tensor, checked to exist and have this shape; the error names both shapes. Marks it as
-  // used.
+  // The tensor, checked to exist and have this shape (dimensions of size 1 aside: the view has the
+  // shape asked for); the error names both shapes. Marks it as used.
   Result<TensorView> require(std::string_view name, const Shape& shape) const;
   // Same, but absent is fine (empty view); a wrong shape is an error.
   Result<TensorView> optional(std::string_view name, const Shape& shape) const;
@@ -35,6 +43,15 @@ class WeightSource {
   virtual bool permuted_qk() const = 0;
   // Names that neither require nor optional has handed out: what the model did not look at, sorted.
   std::vector<std::string> unused_names() const;
+  // After loading: an error that lists the first ten tensors that nothing asked for, with their
+  // count. Buffers, vision towers and the like are not counted. The caller warns or refuses.
+  Status check_all_used() const;
+  // Before loading: an error that lists what is missing or of another shape, ten of each at most.
+  Status check_tensors(std::span<const ExpectedTensor> expected) const;
+
+ protected:
+  // The name in names() of the tensor that find(name) looks at; the name itself when there is none.
+  virtual std::string stored_name(std::string_view name) const { return std::string(name); }
 
  private:
   mutable std::mutex used_mutex_;
@@ -54,8 +71,18 @@ struct ModelFiles {
       chat_template;  // from GGUF, chat_template.jinja or tokenizer_config.json; may be empty
   std::shared_ptr<const GgufFile> gguf;  // when is_gguf: for its vocabulary
 };
-// path: a .gguf file, a Hugging Face folder, or a folder with exactly one .gguf.
-Result<ModelFiles> open_model(const std::string& path);
+struct OpenOptions {
+  // A JSON object laid over config.json (nested objects merge). Not for a GGUF.
+  std::string hf_overrides{};
+  // Where sampling defaults come from. "auto": the model's own; "vllm": none; else a file, or a
+  // folder with a generation_config.json, in place of the model's own.
+  std::string generation_config = "auto";
+  // A JSON object laid over the sampling defaults.
+  std::string override_generation_config{};
+};
+// path: a .gguf file (any part of a split one), a Hugging Face folder, or a folder with exactly one
+// .gguf model.
+Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options = {});
 
 // The float32 value of every element of row `row` of a matrix (any supported dtype). out: [columns]
 // f32

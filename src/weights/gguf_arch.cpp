@@ -1,0 +1,102 @@
+#include "weights/gguf_arch.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace quire {
+namespace {
+
+using R = GgufRope;
+
+constexpr GgufArch kArchs[] = {
+    {"apertus", "apertus"},
+    {"arcee", "arcee", R::kPermuted},
+    {"bloom", "bloom", R::kNone},
+    {"chatglm", "glm", R::kPairs},
+    {"cohere2", "cohere2", R::kPairs},
+    {"command-r", "cohere", R::kPairs},
+    {"dbrx", "dbrx"},
+    {"deepseek2", "deepseek_v2", R::kPairs},
+    {"dots1", "dots1"},
+    {"ernie4_5", "ernie4_5", R::kPairs},
+    {"ernie4_5-moe", "ernie4_5_moe", R::kPairs},
+    {"exaone4", "exaone4"},
+    {"falcon", "falcon"},
+    {"gemma", "gemma"},
+    {"gemma2", "gemma2"},
+    {"gemma3", "gemma3_text"},
+    {"glm4", "glm4", R::kPairs},
+    {"glm4moe", "glm4_moe"},
+    {"gpt-oss", "gpt_oss"},
+    {"gpt2", "gpt2", R::kNone},
+    {"gptneox", "gpt_neox"},
+    {"granite", "granite", R::kPermuted},
+    {"granitemoe", "granitemoe", R::kPermuted},
+    {"hunyuan-dense", "hunyuan_v1_dense"},
+    {"hunyuan-moe", "hunyuan_v1_moe"},
+    {"jamba", "jamba", R::kNone},
+    {"lfm2", "lfm2"},
+    {"lfm2moe", "lfm2_moe"},
+    {"llama", "llama", R::kPermuted},
+    {"llama4", "llama4_text", R::kPairs},
+    {"mamba", "mamba", R::kNone},
+    {"mamba2", "mamba2", R::kNone},
+    {"minicpm3", "minicpm3"},
+    {"mistral", "mistral", R::kPermuted},
+    {"mpt", "mpt", R::kNone},
+    {"nemotron", "nemotron"},
+    {"olmo", "olmo", R::kPermuted},
+    {"olmo2", "olmo2"},
+    {"olmoe", "olmoe"},
+    {"phi2", "phi"},
+    {"phi3", "phi3"},
+    {"phimoe", "phimoe"},
+    {"qwen2", "qwen2"},
+    {"qwen2moe", "qwen2_moe"},
+    {"qwen3", "qwen3"},
+    {"qwen3moe", "qwen3_moe"},
+    {"qwen3next", "qwen3_next"},
+    {"seed_oss", "seed_oss"},
+    {"smollm3", "smollm3", R::kPermuted},
+    {"stablelm", "stablelm"},
+    {"starcoder", "gpt_bigcode", R::kNone},
+    {"starcoder2", "starcoder2"},
+};
+
+// Levenshtein distance: letters to insert, delete or change.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, change});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+const GgufArch* find_gguf_arch(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kArchs), std::end(kArchs),
+                                   [&](const GgufArch& arch) { return arch.name == name; });
+  return found == std::end(kArchs) ? nullptr : found;
+}
+
+std::string_view nearest_gguf_arch(std::string_view name) {
+  name = name.substr(0, 64);  // from an untrusted file
+  return std::min_element(std::begin(kArchs), std::end(kArchs),
+                          [&](const GgufArch& a, const GgufArch& b) {
+                            return edit_distance(name, a.name) < edit_distance(name, b.name);
+                          })
+      ->name;
+}
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+// The weights of a Hugging Face folder. Names are looked up as the model's class in transformers
+// has them; checkpoints of a base model (without "transformer.") or of a multimodal model (within
+// "language_model.") are found under the same names.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "weights/safetensors_file.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+
+class SafetensorsWeights : public WeightSource {
+ public:
+  explicit SafetensorsWeights(SafetensorsFile file);
+  TensorView find(std::string_view name) const override;
+  void release_pages(const TensorView& view) const override { file_.release_pages(view); }
+  std::vector<std::string> names() const override;
+  bool permuted_qk() const override { return false; }
+
+ protected:
+  std::string stored_name(std::string_view name) const override;
+
+ private:
+  SafetensorsFile file_;
+  std::unordered_map<std::string, std::string> text_names_;  // of a text half -> as stored
+};
+
+}  // namespace quire
