@@ -76,6 +76,8 @@ struct HttpClient::Impl {
   }
 
   Result<std::string> connect(const Url& url);
+  std::string open_tunnel(const Url& url, const Url& proxy);
+  Result<std::string> shake_hands(const Url& url);
   Result<HttpReply> exchange(const std::string& method, const Url& url, const Headers& headers,
                              const BodySink* sink);
   Result<bool> read_body(http::response_parser<http::buffer_body>& parser, HttpReply& reply,
@@ -86,7 +88,8 @@ struct HttpClient::Impl {
   std::optional<asio::ssl::context> tls;
   std::unique_ptr<beast::tcp_stream> plain;  // one of the two is open
   std::unique_ptr<TlsStream> secure;
-  std::string origin;         // of the open connection; empty: none
+  std::string origin;  // of the open connection; empty: none
+  bool is_proxied = false;
   beast::flat_buffer buffer;  // bytes read beyond the last message
 };
 
@@ -113,16 +116,19 @@ Status HttpClient::Impl::make_tls() {
 Result<std::string> HttpClient::Impl::connect(const Url& url) {
   if (url.is_tls) QUIRE_TRY(make_tls());
   close();
+  QUIRE_ASSIGN(const std::optional<Url> proxy, proxy_for(options.proxy, url));
+  const Url& peer = proxy ? *proxy : url;
   tcp::resolver resolver(io);
   tcp::resolver::results_type addresses;
   error_code error = asio::error::operation_aborted;
-  resolver.async_resolve(url.host, url.port, [&](error_code e, tcp::resolver::results_type found) {
-    error = e;
-    addresses = std::move(found);
-  });
+  resolver.async_resolve(peer.host, peer.port,
+                         [&](error_code e, tcp::resolver::results_type found) {
+                           error = e;
+                           addresses = std::move(found);
+                         });
   io.restart();
   io.run();
-  if (error) return fmt::format("cannot find {}: {}", url.host, error.message());
+  if (error) return fmt::format("cannot find {}: {}", peer.host, error.message());
 
   if (url.is_tls) {
     secure = std::make_unique<TlsStream>(io, *tls);
@@ -133,25 +139,53 @@ Result<std::string> HttpClient::Impl::connect(const Url& url) {
   lowest().async_connect(addresses, [&](error_code e, const tcp::endpoint&) { error = e; });
   io.restart();
   io.run();
-  if (error) return fmt::format("cannot connect to {}: {}", url.authority(), describe(error));
+  if (error) return fmt::format("cannot connect to {}: {}", peer.authority(), describe(error));
   lowest().socket().set_option(tcp::no_delay(true), error);
+  is_proxied = proxy.has_value();
+  if (url.is_tls && proxy) {
+    if (std::string failure = open_tunnel(url, *proxy); !failure.empty()) return failure;
+  }
   if (url.is_tls) {
-    set_server_name(*secure, url.host);
-    secure->set_verify_callback(asio::ssl::host_name_verification(url.host));
-    set_time_limit();
-    error = wait(
-        [&](auto handler) { secure->async_handshake(asio::ssl::stream_base::client, handler); });
-    if (const long verdict = SSL_get_verify_result(secure->native_handle());
-        error && verdict != X509_V_OK) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "the certificate of {} is not trusted: {} (for a company's own authority, "
-                        "set SSL_CERT_FILE)",
-                        url.host, X509_verify_cert_error_string(verdict));
-    }
-    if (error) return fmt::format("no TLS connection to {}: {}", url.authority(), describe(error));
+    QUIRE_ASSIGN(std::string failure, shake_hands(url));
+    if (!failure.empty()) return failure;
   }
   origin = url.origin();
   return std::string();
+}
+
+// Asks the proxy for a plain connection to the server (RFC 9110, CONNECT).
+std::string HttpClient::Impl::open_tunnel(const Url& url, const Url& proxy) {
+  const std::string server = url.port == "443" ? url.authority() + ":443" : url.authority();
+  http::request<http::empty_body> request(http::verb::connect, server, 11);
+  request.set(http::field::host, server);
+  request.set(http::field::user_agent, "quire/" QUIRE_VERSION);
+  set_time_limit();
+  error_code error = wait([&](auto handler) { http::async_write(lowest(), request, handler); });
+  http::response_parser<http::empty_body> parser;
+  parser.skip(true);
+  if (!error)
+    error = wait([&](auto handler) { http::async_read(lowest(), buffer, parser, handler); });
+  const unsigned status = error ? 0 : parser.get().result_int();
+  buffer.clear();
+  if (status == 200) return {};
+  return fmt::format("no way to {} through the proxy {}: {}", server, proxy.authority(),
+                     error ? describe(error) : fmt::format("HTTP {}", status));
+}
+
+Result<std::string> HttpClient::Impl::shake_hands(const Url& url) {
+  set_server_name(*secure, url.host);
+  secure->set_verify_callback(asio::ssl::host_name_verification(url.host));
+  set_time_limit();
+  const error_code error =
+      wait([&](auto handler) { secure->async_handshake(asio::ssl::stream_base::client, handler); });
+  if (!error) return std::string();
+  if (const long verdict = SSL_get_verify_result(secure->native_handle()); verdict != X509_V_OK)
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "the certificate of {} is not trusted: {} (for a company's own authority, set "
+        "SSL_CERT_FILE)",
+        url.host, X509_verify_cert_error_string(verdict));
+  return fmt::format("no TLS connection to {}: {}", url.authority(), describe(error));
 }
 
 // False when the sink has enough.
@@ -188,8 +222,11 @@ Result<bool> HttpClient::Impl::read_body(http::response_parser<http::buffer_body
 Result<HttpReply> HttpClient::Impl::exchange(const std::string& method, const Url& url,
                                              const Headers& headers, const BodySink* sink) {
   HttpReply reply;
-  http::request<http::empty_body> request(method == "HEAD" ? http::verb::head : http::verb::get,
-                                          url.target, 11);
+  const http::verb verb = method == "HEAD" ? http::verb::head : http::verb::get;
+  // A proxy for plain HTTP is told the whole address.
+  const bool is_whole = is_proxied && !url.is_tls;
+  http::request<http::empty_body> request(
+      verb, is_whole ? "http://" + url.authority() + url.target : url.target, 11);
   request.set(http::field::host, url.authority());
   request.set(http::field::user_agent, "quire/" QUIRE_VERSION);
   request.set(http::field::accept, "*/*");
@@ -220,8 +257,8 @@ Result<HttpReply> HttpClient::Impl::exchange(const std::string& method, const Ur
     reply.headers.emplace(to_lower(std::string(field.name_string())), std::string(field.value()));
   const bool is_taken = sink && (reply.status == 200 || reply.status == 206);
   if (is_taken) QUIRE_TRY(sink->begin(reply));
-  QUIRE_ASSIGN(const bool is_whole, read_body(parser, reply, is_taken ? sink : nullptr));
-  if (!is_whole || !reply.failure.empty() || !parser.keep_alive()) close();
+  QUIRE_ASSIGN(const bool is_read, read_body(parser, reply, is_taken ? sink : nullptr));
+  if (!is_read || !reply.failure.empty() || !parser.keep_alive()) close();
   return reply;
 }
 

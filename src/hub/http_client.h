@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "hub/proxy.h"
 #include "hub/url.h"
 
 namespace quire {
@@ -35,6 +36,7 @@ struct BodySink {
 struct HttpOptions {
   double timeout_s = 30;  // for connecting, and without a byte
   std::string ca_file;    // empty: the system's certificates
+  ProxySettings proxy;
 };
 
 class HttpClient {

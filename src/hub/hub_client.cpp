@@ -36,8 +36,8 @@ HubClient::HubClient(const HubSettings& settings, std::string repo, std::stop_to
     : settings_(settings),
       repo_(std::move(repo)),
       stop_(std::move(stop)),
-      hub_({settings.timeout_s, settings.ca_file}),
-      store_({settings.timeout_s, settings.ca_file}) {}
+      hub_({settings.timeout_s, settings.ca_file, settings.proxy}),
+      store_({settings.timeout_s, settings.ca_file, settings.proxy}) {}
 
 Result<HttpReply> HubClient::follow(const std::string& method, Url url, HttpClient::Headers headers,
                                     const BodySink* sink, bool leaves_hub) {

@@ -87,6 +87,9 @@ Result<HubSettings> read_hub_settings(const HubFlags& flags, const GetVariable& 
                         is_true(first_of(get, {"TRANSFORMERS_OFFLINE"}));
   settings.show_progress = !is_true(first_of(get, {"HF_HUB_DISABLE_PROGRESS_BARS"}));
   settings.ca_file = first_of(get, {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"});
+  settings.proxy.https = first_of(get, {"https_proxy", "HTTPS_PROXY"});
+  settings.proxy.http = first_of(get, {"http_proxy", "HTTP_PROXY"});
+  settings.proxy.excepted = first_of(get, {"no_proxy", "NO_PROXY"});
   if (const std::string timeout = first_of(get, {"HF_HUB_DOWNLOAD_TIMEOUT"}); !timeout.empty()) {
     const double value = std::strtod(timeout.c_str(), nullptr);
     if (!(value > 0 && value < 86400))

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "hub/proxy.h"
 
 namespace quire {
 
@@ -16,7 +17,8 @@ struct HubSettings {
   std::string token;                                // empty: anonymous
   std::string revision = "main";                    // branch, tag or commit
   std::string ca_file;                              // empty: the system's certificates
-  bool is_offline = false;                          // never talk to the hub
+  ProxySettings proxy;
+  bool is_offline = false;  // never talk to the hub
   bool show_progress = true;
   double timeout_s = 30;  // without a byte from the hub
 };

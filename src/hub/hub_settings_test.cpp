@@ -28,11 +28,11 @@ TEST(HubSettings, Defaults) {
 TEST(HubSettings, OrderOfTheCacheFolders) {
   std::map<std::string, std::string> variables = {{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}};
   EXPECT_EQ(settings_of(variables)->cache_dir, "/x/huggingface/hub");
-  variables["HF_HOME"] = "~/hf";
+  variables.emplace("HF_HOME", "~/hf");
   EXPECT_EQ(settings_of(variables)->cache_dir, "/h/hf/hub");
-  variables["HUGGINGFACE_HUB_CACHE"] = "/old";
+  variables.emplace("HUGGINGFACE_HUB_CACHE", "/old");
   EXPECT_EQ(settings_of(variables)->cache_dir, "/old");
-  variables["HF_HUB_CACHE"] = "/c";
+  variables.emplace("HF_HUB_CACHE", "/c");
   EXPECT_EQ(settings_of(variables)->cache_dir, "/c");
   EXPECT_EQ(settings_of(variables, {.revision = "", .download_dir = "/d", .token = ""})->cache_dir,
             "/d");
@@ -43,11 +43,11 @@ TEST(HubSettings, OrderOfTheTokens) {
   home.write("token", " from-file\n");
   std::map<std::string, std::string> variables = {{"HF_HOME", home.path()}};
   EXPECT_EQ(settings_of(variables)->token, "from-file");
-  variables["HF_TOKEN_PATH"] = home.write("other", "other-file");
+  variables.emplace("HF_TOKEN_PATH", home.write("other", "other-file"));
   EXPECT_EQ(settings_of(variables)->token, "other-file");
-  variables["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1";
+  variables.emplace("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1");
   EXPECT_EQ(settings_of(variables)->token, "");
-  variables["HF_TOKEN"] = "from-variable";
+  variables.emplace("HF_TOKEN", "from-variable");
   EXPECT_EQ(settings_of(variables)->token, "from-variable");
   EXPECT_EQ(
       settings_of(variables, {.revision = "", .download_dir = "", .token = "from-flag"})->token,
@@ -68,6 +68,10 @@ TEST(HubSettings, EndpointOfflineRevisionTimeout) {
   for (const char* no : {"", "0", "false"})
     EXPECT_FALSE(settings_of({{"HF_HUB_OFFLINE", no}})->is_offline) << no;
   EXPECT_FALSE(settings_of({}, {.revision = "../x", .download_dir = "", .token = ""}));
+  const ProxySettings proxy = settings_of({{"HTTPS_PROXY", "p:1"}, {"no_proxy", "x"}})->proxy;
+  EXPECT_EQ(proxy.https, "p:1");
+  EXPECT_EQ(proxy.http, "");
+  EXPECT_EQ(proxy.excepted, "x");
   EXPECT_EQ(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", "2.5"}})->timeout_s, 2.5);
   for (const char* bad : {"x", "-1", "0", "nan"})
     EXPECT_FALSE(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", bad}})) << bad;

@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import json
 import re
+import socket
 import ssl
 import threading
 import time
@@ -192,6 +193,62 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if sent is not None:
             self.wfile.flush()
             self.close_connection = True
+
+
+class Proxy:
+    """An HTTP proxy: tunnels for CONNECT, passes plain requests on. Requests' first lines are in `asked`."""
+
+    def __init__(self, refuses=False):
+        self.asked, self.refuses = [], refuses
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self):
+        self.listener.close()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = client.recv(65536)
+            if not piece:
+                return
+            head += piece
+        line = head.split(b"\r\n", 1)[0].decode()
+        self.asked.append(line)
+        if self.refuses:
+            client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            return client.close()
+        method, target, _ = line.split(" ")
+        if method == "CONNECT":
+            host, port = target.rsplit(":", 1)
+            server = socket.create_connection((host, int(port)))
+            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:  # one request per connection: the path alone, and the server closes
+            url = urllib.parse.urlsplit(target)
+            server = socket.create_connection((url.hostname, url.port))
+            path = url.path + ("?" + url.query if url.query else "")
+            rest = head.split(b"\r\n", 1)[1]
+            server.sendall(f"{method} {path} HTTP/1.1\r\nConnection: close\r\n".encode() + rest)
+        threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
+        self._pump(server, client)
+
+    @staticmethod
+    def _pump(source, target):
+        try:
+            while piece := source.recv(65536):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
 
 def status(code, **headers):

@@ -5,10 +5,11 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import subprocess
 
 import pytest
-from hub_server import Hub, Repo, commit_of, cut_after, damaged, git_sha1, hang, sha256, status, without_range
+from hub_server import Hub, Proxy, Repo, commit_of, cut_after, damaged, git_sha1, hang, sha256, status, without_range
 from quire_process import ROOT, free_port, run_quire, wait_for
 
 FOLDER = ROOT / "tests" / "golden" / "llama"
@@ -24,7 +25,8 @@ class Place:
         self.binary, self.hub = binary, Hub(tls)
         self.cache = folder / "cache"
         self.env = {"HF_ENDPOINT": self.hub.url, "HF_HUB_CACHE": str(self.cache), "HF_HOME": str(folder / "home"), "HF_TOKEN": "",
-                    "HF_HUB_OFFLINE": "", "HF_HUB_DOWNLOAD_TIMEOUT": "", "SSL_CERT_FILE": "", "REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": ""}
+                    "HF_HUB_OFFLINE": "", "HF_HUB_DOWNLOAD_TIMEOUT": "", "SSL_CERT_FILE": "", "REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": "",
+                    **{name: "" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "no_proxy")}}
 
     def run(self, *args, **env):
         return run_quire(self.binary, *args, env={**self.env, **env})
@@ -183,6 +185,24 @@ def test_token_from_flag_variable_and_file(place, tmp_path):
     (tmp_path / "home" / "token").unlink()
     place.pull("org/big", "--download-dir", tmp_path / "2", HF_TOKEN=Hub.TOKEN)
     place.pull("org/big", "--download-dir", tmp_path / "3", "--hf-token", Hub.TOKEN)
+
+
+def test_token_flag_without_a_value_means_the_stored_one(place):
+    place.hub.repos["org/big"].gated = True
+    place.pull("org/big", "--hf-token", HF_TOKEN=Hub.TOKEN)
+
+
+@pytest.mark.parametrize("command", ["serve", "pull"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_a_download_and_keeps_its_part(place, command, number):
+    place.hub.answer_s = 0.2
+    process = subprocess.Popen([str(place.binary), command, "org/big"], env={**os.environ, **place.env}, stderr=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL)
+    blobs = place.repo_folder("org/big") / "blobs"
+    wait_for(lambda: any(p.stat().st_size for p in blobs.glob("*.incomplete")), "some of the download")
+    process.send_signal(number)
+    assert process.wait(60) == -number
+    assert any(p.stat().st_size for p in blobs.glob("*.incomplete"))
 
 
 def test_two_processes_fetch_once(place):
@@ -490,6 +510,34 @@ def test_redirect_away_from_tls_is_refused(tls_place):
     place = tls_place("IP:127.0.0.1")
     place.hub.faults["/resolve/"] = [lambda h: h.reply(302, b"", {"Location": "http://127.0.0.1:9/x"})]
     place.fails("pull", "org/big", words=["without TLS"], SSL_CERT_FILE=place.certificate)
+
+
+# ---- a proxy
+
+def test_proxy_for_http(place):
+    proxy = Proxy()
+    data = place.hub.repos["org/big"].files["big-Q4_K_M.gguf"]
+    assert place.pull("org/big", HTTP_PROXY=proxy.url).read_bytes() == data
+    assert proxy.asked and all(line.startswith(("GET http://127.0.0.1", "HEAD http://127.0.0.1")) for line in proxy.asked)
+    count = len(proxy.asked)
+    place.pull("org/tiny", HTTP_PROXY=proxy.url, NO_PROXY="127.0.0.1")
+    assert len(proxy.asked) == count
+    proxy.stop()
+
+
+def test_proxy_for_https(tls_place):
+    place, proxy = tls_place("IP:127.0.0.1"), Proxy()
+    data = place.hub.repos["org/big"].files["big-Q4_K_M.gguf"]
+    assert place.pull("org/big", SSL_CERT_FILE=place.certificate, HTTPS_PROXY=proxy.url).read_bytes() == data
+    assert proxy.asked and all(line.startswith("CONNECT 127.0.0.1:") for line in proxy.asked)
+    proxy.stop()
+
+
+def test_proxy_that_refuses(tls_place):
+    place, proxy = tls_place("IP:127.0.0.1"), Proxy(refuses=True)
+    place.fails("pull", "org/big", words=["org/big", "proxy", "407"], SSL_CERT_FILE=place.certificate, HTTPS_PROXY=proxy.url)
+    place.fails("pull", "org/big", words=["HTTPS_PROXY"], SSL_CERT_FILE=place.certificate, HTTPS_PROXY="socks5://x:1")
+    proxy.stop()
 
 
 # ---- list and rm
