@@ -73,9 +73,10 @@ model: $(DEFAULT_MODEL) ## fetch the default model into models/
 # ---- parts of `make test` -----------------------------------------------------------------------
 
 .PHONY: checks
-checks: .venv/setup.stamp ## the include graph, file sizes
+checks: .venv/setup.stamp ## the include graph, file sizes, the table of models
 	$(PYTHON) scripts/check_include_dag.py
 	$(PYTHON) scripts/check_file_sizes.py
+	$(PYTHON) scripts/model_table.py --check
 
 .PHONY: test-unit
 test-unit: build ## unit tests, release build

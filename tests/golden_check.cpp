@@ -32,15 +32,18 @@ float logprob(const float* row, std::size_t vocab, std::size_t best) {
 // Errors of one position's logits; returns their sum.
 double compare_row(const float* got, const float* want, std::size_t vocab, GoldenResult& result) {
   double sum = 0;
+  float worst = 0;
   for (std::size_t v = 0; v < vocab; ++v) {
     const float error = std::fabs(got[v] - want[v]);
-    result.worst = std::isfinite(error) ? std::max(result.worst, error)
-                                        : std::numeric_limits<float>::infinity();
+    worst = std::isfinite(error) ? std::max(worst, error) : std::numeric_limits<float>::infinity();
     sum += error;
   }
   const auto best = static_cast<std::size_t>(std::max_element(want, want + vocab) - want);
   result.worst_top1 = std::max(result.worst_top1,
                                std::fabs(logprob(got, vocab, best) - logprob(want, vocab, best)));
+  result.worst = std::max(result.worst, worst);
+  result.position_worst.push_back(worst);
+  if (*std::max_element(got, got + vocab) == got[best]) result.same_best += 1;
   return sum;
 }
 
@@ -77,6 +80,7 @@ GoldenResult compare_with_golden(const LoadedModel& model, const std::string& go
       break;  // from here on it is another text
     }
   }
+  result.same_best /= static_cast<double>(result.position_worst.size());
   result.mean = sum / static_cast<double>(count);
   return result;
 }

@@ -16,13 +16,15 @@ struct GoldenOptions {
 };
 
 struct GoldenResult {
-  float worst = 0,
-        worst_top1 = 0;  // largest error of any logit, and of the best token's log-probability
-  double mean = 0;       // mean error of all logits
-  // The first token that differs in each prompt's greedy continuation: the margin of the golden
-  // one. 0: none differs.
+  // Largest error of any logit, and of the best token's log-probability.
+  float worst = 0, worst_top1 = 0;
+  double mean = 0;                    // mean error of all logits
+  std::vector<float> position_worst;  // largest error of each position's logits
+  double same_best = 0;               // share of positions whose best token is the golden one
+  // Of each prompt's greedy continuation: the first token that differs, -1: none, and the golden
+  // margin there.
+  std::vector<int> first_difference;
   std::vector<float> margins_at_difference;
-  std::vector<int> first_difference;  // its index, -1: none
 };
 
 // golden: a path in the source tree. Throws where the file cannot be read.

@@ -28,7 +28,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {"glm4", glm4_spec, "GLM 4 0414"},
     {"glm4_moe", glm4_moe_spec, "GLM 4.5, 4.6"},
     {"gpt2", gpt2_spec, "GPT-2"},
-    {"gpt_bigcode", gpt_bigcode_spec, "StarCoder, SantaCoder"},
+    {"gpt_bigcode", gpt_bigcode_spec, "StarCoder"},
     {"gpt_neox", gpt_neox_spec, "GPT-NeoX, Pythia"},
     {"gpt_oss", gpt_oss_spec, "gpt-oss"},
     {"gptj", gptj_spec, "GPT-J"},
