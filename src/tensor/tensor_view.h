@@ -50,8 +50,9 @@ struct TensorView {
   Shape shape;
 
   bool empty() const { return data == nullptr; }
-  std::int64_t rows() const { return shape.elements() / shape[shape.rank() - 1]; }
-  std::int64_t columns() const { return shape[shape.rank() - 1]; }
+  // A scalar (rank 0) is a row of one.
+  std::int64_t rows() const { return shape.elements() / columns(); }
+  std::int64_t columns() const { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
   std::int64_t row_bytes() const { return quire::row_bytes(dtype, columns()); }
   std::int64_t bytes() const { return rows() * row_bytes(); }
   const std::byte* row(std::int64_t r) const { return data + r * row_bytes(); }

@@ -125,10 +125,12 @@ Status read_sizes(const ArchFields& fields, ModelConfig* config) {
 struct Window {
   std::string_view model_type;
   std::int64_t default_pattern;  // every n-th layer is full, where the file has no list
+  std::int64_t default_window = 0;
 };
 // The architectures for which llama.cpp has sliding windows.
 constexpr Window kWindows[] = {
-    {"cohere2", 4}, {"exaone4", 4}, {"gemma2", 2}, {"gemma3_text", 6}, {"gpt_oss", 2}, {"olmo3", 4},
+    {"cohere2", 4},     {"exaone4", 4}, {"gemma2", 2, 4096},
+    {"gemma3_text", 6}, {"gpt_oss", 2}, {"olmo3", 4},
 };
 
 // layer_types by a rule of the layer's number.
@@ -174,7 +176,8 @@ Status read_windows(const ArchFields& fields, ModelConfig* config) {
   if (found == std::end(kWindows)) return {};
   // llama.cpp knows EXAONE 4's windows by the number of layers.
   if (config->architecture == "exaone4" && config->num_layers != 64) return {};
-  QUIRE_TRY(fields.read_int("attention.sliding_window", 0, &config->sliding_window));
+  QUIRE_TRY(
+      fields.read_int("attention.sliding_window", found->default_window, &config->sliding_window));
   if (config->sliding_window <= 0) return {};
   const std::vector<std::int64_t> list = fields.integers("attention.sliding_window_pattern");
   const std::int64_t every = std::max<std::int64_t>(

@@ -70,6 +70,92 @@ TEST(GgufConfig, OlderKeyOfTheLinearFactor) {
   EXPECT_EQ(config->rope.factor, 2.0);
 }
 
+// A tiny model of another architecture: hidden 8, two heads of 4, `layers` layers.
+GgufBuilder tiny_gguf(const std::string& arch, std::uint32_t layers) {
+  GgufBuilder gguf;
+  gguf.str("general.architecture", arch).u32(arch + ".block_count", layers);
+  gguf.u32(arch + ".embedding_length", 8).u32(arch + ".feed_forward_length", 16);
+  gguf.u32(arch + ".attention.head_count", 2).u32(arch + ".context_length", 64);
+  gguf.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  return gguf.f32_tensor("token_embd.weight", {8, 6});
+}
+
+std::string letters(const ModelConfig& config) {
+  std::string out;
+  for (const std::string& type : config.layer_types) out += type[0];
+  return out;
+}
+
+TEST(GgufConfig, YarnAndLongrope) {
+  GgufBuilder yarn = tiny_gguf("qwen2", 1);
+  yarn.str("qwen2.rope.scaling.type", "yarn").f32("qwen2.rope.scaling.factor", 4);
+  yarn.u32("qwen2.rope.scaling.original_context_length", 16);
+  yarn.f32("qwen2.rope.scaling.yarn_beta_fast", 20);
+  yarn.f32("qwen2.rope.scaling.yarn_log_multiplier", 0.07f);
+  const auto config = parse(yarn);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kYarn);
+  EXPECT_EQ(config->rope.original_max_position, 16.0);
+  EXPECT_EQ(config->rope.beta_fast, 20.0);
+  EXPECT_NEAR(config->rope.mscale_all_dim, 0.7, 1e-6);
+  EXPECT_FALSE(config->rope.interleaved);
+  GgufBuilder longrope = tiny_gguf("phi3", 1);
+  longrope.u32("phi3.rope.scaling.original_context_length", 16);
+  longrope.f32("phi3.rope.scaling.attn_factor", 1.25f).u32("phi3.attention.sliding_window", 8);
+  longrope.f32_tensor("rope_factors_long.weight", {2}).f32_tensor("rope_factors_short.weight", {2});
+  const auto phi3 = parse(longrope);
+  ASSERT_TRUE(phi3) << phi3.error().message;
+  EXPECT_EQ(phi3->rope.kind, RopeConfig::Kind::kLongrope);
+  EXPECT_EQ(phi3->rope.factor, 4.0);
+  EXPECT_EQ(phi3->rope.attention_factor, 1.25);
+  EXPECT_EQ(phi3->rope.long_factor.size(), 2u);
+  EXPECT_EQ(phi3->sliding_window, 0) << "llama.cpp has no window for it";
+}
+
+TEST(GgufConfig, WindowsAndMixedLayers) {
+  const auto gemma2 = parse(tiny_gguf("gemma2", 3));
+  ASSERT_TRUE(gemma2) << gemma2.error().message;
+  EXPECT_EQ(gemma2->sliding_window, 4096);
+  EXPECT_EQ(letters(*gemma2), "sfs");
+  EXPECT_EQ(gemma2->activation, "gelu_pytorch_tanh");
+  EXPECT_EQ(gemma2->fields.number("attn_logit_softcapping", 0), 50);
+  EXPECT_EQ(gemma2->fields.integer("query_pre_attn_scalar", 0), 4);
+  EXPECT_TRUE(gemma2->fields.boolean("gguf.norm_offset_baked", false));
+  GgufBuilder gemma3 = tiny_gguf("gemma3", 7);
+  gemma3.u32("gemma3.attention.sliding_window", 5).f32("gemma3.rope.freq_base", 1e6f);
+  const auto parsed = parse(gemma3);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(letters(*parsed), "sssssfs");
+  ASSERT_TRUE(parsed->sliding_rope);
+  EXPECT_EQ(parsed->sliding_rope->theta, 10000.0);
+  EXPECT_EQ(letters(*parse(tiny_gguf("qwen3next", 4))), "lllf");
+  EXPECT_EQ(letters(*parse(tiny_gguf("exaone4", 4).u32("exaone4.attention.sliding_window", 5))),
+            "");
+}
+
+TEST(GgufConfig, LatentAttention) {
+  GgufBuilder gguf = tiny_gguf("deepseek2", 1);
+  gguf.u32("deepseek2.attention.kv_lora_rank", 6).u32("deepseek2.attention.key_length", 8);
+  gguf.u32("deepseek2.attention.value_length", 6).u32("deepseek2.attention.key_length_mla", 10);
+  gguf.u32("deepseek2.attention.value_length_mla", 7).u32("deepseek2.rope.dimension_count", 2);
+  gguf.u32("deepseek2.expert_count", 4).u32("deepseek2.expert_gating_func", 2);
+  const auto config = parse(gguf);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->architecture, "deepseek_v3");
+  EXPECT_EQ(config->head_dim, 10);
+  EXPECT_EQ(config->num_kv_heads, 2);
+  EXPECT_EQ(config->fields.integer("qk_nope_head_dim", 0), 8);
+  EXPECT_EQ(config->fields.integer("v_head_dim", 0), 7);
+  EXPECT_EQ(config->fields.text("scoring_func", ""), "sigmoid");
+}
+
+TEST(GgufConfig, RecommendedSampling) {
+  const auto config = parse(tiny_llama_gguf().f32("general.sampling.temp", 0.5f));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->generation.temperature, 0.5);
+  EXPECT_FALSE(config->generation.top_k);
+}
+
 Bytes int_array(std::initializer_list<std::int32_t> values) {
   ByteWriter body;
   body.put(std::uint32_t{5}).put(std::uint64_t{values.size()});

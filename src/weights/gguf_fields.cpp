@@ -45,7 +45,7 @@ constexpr Row kNumbers[] = {
     {"nextn_predict_layers", "num_nextn_predict_layers"},
 };
 
-// Constants that llama.cpp has in its code, and what a GGUF's architecture implies.
+// Constants that llama.cpp has in its code, and what a GGUF's architecture implies; metadata wins.
 struct Constant {
   std::string_view model_type, field;
   double value;
@@ -58,6 +58,8 @@ constexpr Constant kConstants[] = {
     {"bloom", "gguf.fused_qkv", 1},
     {"gemma", "gguf.norm_offset_baked", 1},
     {"gemma2", "gguf.norm_offset_baked", 1},
+    {"gemma2", "attn_logit_softcapping", 50},
+    {"gemma2", "final_logit_softcapping", 30},
     {"gemma3_text", "gguf.norm_offset_baked", 1},
     {"gpt2", "gguf.untransposed", 1},
     {"gpt_neox", "gguf.fused_qkv", 1},
@@ -259,7 +261,7 @@ void set_family_facts(const ArchFields& fields, const ModelConfig& config, Confi
   if (config.architecture == "falcon") {
     const bool two_norms = fields.has_tensor("blk.0.attn_norm_2.weight");
     out->set("new_decoder_architecture", two_norms || config.num_kv_heads > 1);
-    if (two_norms) out->set("num_ln_in_parallel_attn", std::int64_t{2});
+    out->set("num_ln_in_parallel_attn", std::int64_t{two_norms ? 2 : 1});
   }
   if (config.architecture == "mpt") {
     out->set("attn_config.alibi", out->number("attn_config.alibi_bias_max", 0) > 0);
@@ -314,13 +316,13 @@ Result<std::int64_t> ArchFields::one_int(std::string_view suffix) const {
 
 Status set_gguf_fields(const ArchFields& fields, ModelConfig* config) {
   ConfigFields* out = &config->fields;
-  set_sizes(*config, out);
-  set_numbers(fields, out);
   for (const Constant& each : kConstants) {
     if (each.model_type == config->architecture) {
       out->set(std::string(each.field), whole_or_real(each.value));
     }
   }
+  set_sizes(*config, out);
+  set_numbers(fields, out);
   set_presences(fields.file(), out);
   set_moe_layers(fields.file(), *config, out);
   set_routing(fields, *config, out);

@@ -8,6 +8,7 @@
 
 #include "weights/checked.h"
 #include "weights/gguf_file.h"
+#include "weights/hf_families.h"
 
 namespace quire {
 namespace {
@@ -36,9 +37,46 @@ std::string short_bytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} KiB", value / 1024);
 }
 
+// "6 sliding_attention, 2 full_attention"
+std::string layer_kinds(const ModelConfig& config) {
+  std::map<std::string_view, int> counts;
+  for (const std::string& type : config.layer_types) ++counts[type];
+  std::string text;
+  for (const auto& [type, count] : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, type);
+  }
+  return text;
+}
+
+std::string rope_text(const RopeConfig& rope) {
+  if (rope.rotary_dim == 0) return "none";
+  return fmt::format("{}, base {}, {} dimensions{}{}", rope.kind_name, rope.theta, rope.rotary_dim,
+                     rope.factor == 1.0 ? "" : fmt::format(", factor {}", rope.factor),
+                     rope.freq_factors.empty() ? "" : ", frequency factors from the file");
+}
+
+// The first of the spellings that the configuration has; 0: none of them.
+std::int64_t any_integer(const ModelConfig& config, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (config.fields.has(name)) return config.fields.integer(name, 0);
+  }
+  return 0;
+}
+
+void add_experts(std::string* out, const ModelConfig& config) {
+  const std::int64_t experts =
+      any_integer(config, {"num_experts", "num_local_experts", "n_routed_experts",
+                           "moe_num_experts", "ffn_config.moe_num_experts"});
+  if (experts <= 1) return;
+  add_line(
+      out, "experts", "{}, {} per token", experts,
+      any_integer(config, {"num_experts_per_tok", "moe_k", "moe_topk", "ffn_config.moe_top_k"}));
+}
+
 void add_config(std::string* out, const ModelConfig& config) {
   add_line(out, "architecture", "{} ({})", config.architecture, config.source_architecture);
-  add_line(out, "layers", "{}", config.num_layers);
+  add_line(out, "layers", "{}{}{}", config.num_layers, config.layer_types.empty() ? "" : ": ",
+           layer_kinds(config));
   add_line(out, "hidden size", "{}", config.hidden_size);
   add_line(out, "intermediate size", "{}", config.intermediate_size);
   add_line(out, "attention heads", "{} query, {} key-value, of {}", config.num_heads,
@@ -48,10 +86,11 @@ void add_config(std::string* out, const ModelConfig& config) {
   add_line(out, "biases", "attention {}, attention output {}, mlp {}", config.attention_bias,
            config.attention_out_bias, config.mlp_bias);
   add_line(out, "context length", "{}", config.max_position);
-  add_line(out, "rope", "{}, base {}, {} dimensions{}{}", config.rope.kind_name, config.rope.theta,
-           config.rope.rotary_dim,
-           config.rope.factor == 1.0 ? "" : fmt::format(", factor {}", config.rope.factor),
-           config.rope.freq_factors.empty() ? "" : ", frequency factors from the file");
+  add_line(out, "rope", "{}", rope_text(config.rope));
+  if (config.sliding_rope) {
+    add_line(out, "sliding rope", "{}", rope_text(*config.sliding_rope));
+  }
+  add_experts(out, config);
   add_line(out, "vocabulary", "{} tokens{}", config.vocab_size,
            config.tied_embeddings ? ", head tied to the embedding" : "");
   add_line(out, "end tokens", "{}", fmt::join(config.eos_ids, " "));
@@ -76,9 +115,17 @@ void add_dtypes(std::string* out, const WeightSource& weights) {
   }
 }
 
-// Bytes of K and V of one token in a 16-bit cache.
+// Bytes of K and V of one token in a 16-bit cache. Layers of a state space, a convolution or linear
+// attention keep nothing per token; latent attention keeps the latent and the rotary key.
 std::int64_t kv_bytes_per_token(const ModelConfig& config) {
-  return std::int64_t{2} * 2 * config.num_layers * config.num_kv_heads * config.head_dim;
+  if (!hf_family(config.architecture).attention) return 0;
+  std::int64_t layers = config.num_layers;
+  for (const std::string& type : config.layer_types) {
+    if (type == "mamba" || type == "conv" || type == "linear_attention") --layers;
+  }
+  const std::int64_t latent = config.fields.integer("kv_lora_rank", 0);
+  if (latent > 0) return 2 * layers * (latent + config.rope.rotary_dim);
+  return 2 * 2 * layers * config.num_kv_heads * config.head_dim;
 }
 
 void add_memory(std::string* out, const ModelFiles& files) {

@@ -185,6 +185,25 @@ TEST(WeightSource, ChecksShapesAndKnowsWhatWasNotUsed) {
   EXPECT_EQ(column->shape, (Shape{8, 1}));
 }
 
+TEST(Inspect, ExpertsLayersAndLatents) {
+  const TempFolder folder;
+  write_hf(folder);
+  folder.write("config.json", R"({"model_type": "deepseek_v3", "vocab_size": 6, "hidden_size": 8,
+      "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "n_routed_experts": 4, "num_experts_per_tok": 2, "kv_lora_rank": 6, "qk_nope_head_dim": 4,
+      "qk_rope_head_dim": 2, "v_head_dim": 4})");
+  const auto deepseek = open_model(folder.path());
+  ASSERT_TRUE(deepseek) << deepseek.error().message;
+  EXPECT_THAT(describe_model(*deepseek), ::testing::HasSubstr("4, 2 per token"));
+  EXPECT_THAT(describe_model(*deepseek), ::testing::HasSubstr("(32 bytes of KV per token"));
+  folder.write("config.json", R"({"model_type": "qwen3_next", "vocab_size": 6, "hidden_size": 32,
+      "intermediate_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2})");
+  const auto next = open_model(folder.path());
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_THAT(describe_model(*next),
+              ::testing::HasSubstr("4: 1 full_attention, 3 linear_attention"));
+}
+
 TEST(Inspect, DescribesAModel) {
   const TempFolder folder;
   const auto files = open_model(folder.write(

@@ -26,6 +26,7 @@ bool same_but_for_ones(const TensorView& view, const Shape& wanted) {
 // Tensors that a checkpoint may hold and no text model reads: buffers that are computed, other
 // halves of a multimodal model, layers of multi-token prediction.
 bool is_harmless(std::string_view name) {
+  if (name == "lm_head.weight") return true;  // of a model whose head is the embedding
   constexpr std::string_view kParts[] = {
       "rotary_emb.inv_freq",
       "attn.masked_bias",
