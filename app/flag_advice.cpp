@@ -92,7 +92,7 @@ std::string flag_advice(std::string_view flag, const std::vector<std::string>& t
   };
   for (const std::string& candidate : taken) consider(candidate);
   for (const KnownFlag& known : kNotBuilt) consider(known.name);
-  if (best > static_cast<int>(name.size()) / 2) return fmt::format("unknown flag {}; see --help", name);
+  if (best > static_cast<int>(name.size()) / 3) return fmt::format("unknown flag {}; see --help", name);
   return fmt::format("unknown flag {}; did you mean {}?", name, nearest);
 }
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace quire {
 namespace {
@@ -25,6 +26,17 @@ void add_hub_flags(CLI::App& command, HubFlags& flags) {
   command.add_option("--revision", flags.revision, "Branch, tag or commit of a model on the hub (default: main)");
   command.add_option("--download-dir", flags.download_dir, "Cache of models (default: HF_HUB_CACHE, else HF_HOME/hub)");
   command.add_option("--hf-token", flags.token, "Access token of the hub (default: HF_TOKEN, else HF_HOME/token)")->expected(0, 1);
+}
+
+CLI::Validator finite_range(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return {};
+        return fmt::format("{} is not a number in {} to {}", text, low, high);
+      },
+      fmt::format("NUMBER in [{} - {}]", low, high));
 }
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
@@ -53,14 +65,16 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->capture_default_str();
   command.add_option("--gpu-memory-utilization", flags.gpu_memory_utilization,
                      "Share of the usable memory for weights and KV cache")
-      ->check(CLI::Range(0.001, 1.0));
+      ->check(finite_range(0.001, 1.0));
   command.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes, "Memory of the KV cache, e.g. 2G");
   command.add_option("--num-gpu-blocks-override", flags.num_gpu_blocks_override, "Number of KV blocks")
       ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", flags.enable_prefix_caching,
                    "Share the KV blocks of equal prompt beginnings (default: on)");
   command.add_option("--chat-template", flags.chat_template, "Jinja template: a file, or the text itself");
-  command.add_option("--seed", flags.seed, "Seed of the seeds of requests that bring none")->capture_default_str();
+  command.add_option("--seed", flags.seed, "Seed of the seeds of requests that bring none")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
 }
 
 Result<std::optional<std::int64_t>> parse_max_model_len(const std::string& text) {

@@ -35,6 +35,8 @@ struct EngineFlags {
 
 // --revision, --download-dir, --hf-token.
 void add_hub_flags(CLI::App& command, HubFlags& flags);
+// A number in [low, high]; CLI::Range lets NaN pass.
+CLI::Validator finite_range(double low, double high);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
 // "4096", "4k" (4000), "4K" (4096), "25.6k"; nullopt for "auto", "-1" or empty.

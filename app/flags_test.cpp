@@ -35,6 +35,12 @@ TEST(ResolveKvDtype, FollowsComputeAndFile) {
   EXPECT_FALSE(resolve_kv_dtype("int3", ComputeDType::kAuto, DType::kF32, false));
 }
 
+TEST(FiniteRange, RefusesNanAndOutside) {
+  const CLI::Validator validator = finite_range(0.001, 1.0);
+  for (const char* good : {"0.001", "0.9", "1", "1e-2"}) EXPECT_EQ(validator(good), "") << good;
+  for (const char* bad : {"nan", "inf", "0", "1.1", "-1", "", "0.5x"}) EXPECT_NE(validator(bad), "") << bad;
+}
+
 TEST(FlagAdvice, KnownButNotBuiltIsNamedWithAHint) {
   EXPECT_EQ(flag_advice("--tensor-parallel-size=2", {}),
             "--tensor-parallel-size is a flag of vLLM that this version of Quire does not have: one process uses all its "
@@ -44,6 +50,7 @@ TEST(FlagAdvice, TypingErrorGetsTheNearest) {
   EXPECT_EQ(flag_advice("--max-model-lne", {"--max-model-len", "--max-num-seqs"}),
             "unknown flag --max-model-lne; did you mean --max-model-len?");
   EXPECT_EQ(flag_advice("--zzzzzzzzzz", {"--port"}), "unknown flag --zzzzzzzzzz; see --help");
+  EXPECT_EQ(flag_advice("--frobnicate", {"--root-path"}), "unknown flag --frobnicate; see --help");
 }
 TEST(EditDistance, CountsSteps) {
   EXPECT_EQ(edit_distance("abc", "abc"), 0);

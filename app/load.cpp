@@ -46,7 +46,9 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(const ModelFiles& files) {
   if (files.tokenizer_json.empty())
     return make_error(ErrorCode::kBadFile, "{}: no tokenizer.json; fetch the model's tokenizer files into the folder",
                       files.path);
-  return Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
+  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
+  if (!tokenizer) return make_error(tokenizer.error().code, "{}: {}", files.path, tokenizer.error().message);
+  return tokenizer;
 }
 
 // --chat-template wins over the model's own; a value that names no file is the template itself.

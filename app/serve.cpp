@@ -2,6 +2,8 @@
 // requests, what runs is finished (at most --shutdown-timeout), exit 0. A second signal ends at once.
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,9 @@
 
 namespace quire {
 namespace {
+
+// What closing connections may take after --shutdown-timeout.
+constexpr double kShutdownGraceS = 5;
 
 struct ServeFlags {
   EngineFlags engine;
@@ -41,40 +46,55 @@ std::vector<std::string> parse_list(const std::string& text) {
   return items;
 }
 
-// Blocks the ending signals in this and every later thread, so that wait() alone gets them.
+// The ending signals go to one thread of this class. While the model loads, and from the second signal on, they end the
+// process at once; else the first one ends wait().
 class EndSignals {
  public:
   EndSignals() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);   // in this and every later thread
     std::signal(SIGPIPE, SIG_IGN);
-  }
-  int wait() const {
-    int signal = 0;
-    sigwait(&set_, &signal);
-    return signal;
-  }
-  // From now on the next signal ends the process at once.
-  void end_at_next() const {
-    std::thread([set = set_] {
-      int signal = 0;
-      sigwait(&set, &signal);
-      log_warning("second signal: ending at once");
-      _exit(0);
+    std::thread([this, set] {
+      while (true) {
+        int signal = 0;
+        sigwait(&set, &signal);
+        if (!serving_.exchange(false)) {
+          log_warning("signal {}: ending at once", signal);
+          _exit(0);
+        }
+        first_ = signal;
+        first_.notify_all();
+      }
     }).detach();
+  }
+  int wait() {
+    serving_ = true;
+    first_.wait(0);
+    return first_;
   }
 
  private:
-  sigset_t set_;
+  std::atomic<bool> serving_{false};
+  std::atomic<int> first_{0};
 };
+
+// Ends the process when shutting down hangs: some seconds after the limit, whatever still runs.
+void end_after(double seconds) {
+  std::thread([seconds] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    log_error("shutting down took longer than its limit: ending at once");
+    _exit(0);
+  }).detach();
+}
 
 void add_server_flags(CLI::App& command, ServeFlags& flags) {
   ServerOptions& server = flags.server;
   command.add_option("--served-model-name", server.served_model_names, "Names that requests may use; the first is the main one");
   command.add_option("--host", server.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
-  command.add_option("--port", server.port, "Port; 0: any free one")->capture_default_str();
+  command.add_option("--port", server.port, "Port; 0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
   command.add_option("--api-key", server.api_keys, "Key that clients must give; repeatable (also VLLM_API_KEY)")
       ->allow_extra_args(false);
   command.add_option("--max-logprobs", server.max_logprobs, "Most log-probabilities per token; -1: all")
@@ -94,7 +114,7 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")->check(CLI::Range(1, 64))->capture_default_str();
   command.add_option("--text-threads", server.text_threads, "Threads for templates and tokenizing")->check(CLI::Range(1, 64))->capture_default_str();
   command.add_option("--shutdown-timeout", flags.shutdown_timeout_s, "Seconds that running requests get at the end")
-      ->check(CLI::Range(0.0, 86400.0))->capture_default_str();
+      ->check(finite_range(0.0, 86400.0))->capture_default_str();
   command.add_option("--log-level", flags.log_level, "debug, info, warning, error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))->capture_default_str();
 }
@@ -131,7 +151,8 @@ void complete_options(ServerOptions& options, const ServeFlags& flags, const Loa
 int run_serve(const ServeFlags& flags) {
   const double begin = now_s();
   set_level(flags.log_level);
-  const EndSignals signals;
+  // Never destroyed: its thread lives as long as the process.
+  static EndSignals& signals = *new EndSignals();
   Result<LoadedModel> model = load_model(flags.engine);
   if (!model) return fail(model.error());
   ServerOptions options = flags.server;
@@ -158,7 +179,7 @@ int run_serve(const ServeFlags& flags) {
   const int signal = signals.wait();
   log_info("{}: taking no new requests, finishing what runs (at most {} s)", signal == SIGTERM ? "SIGTERM" : "SIGINT",
            flags.shutdown_timeout_s);
-  signals.end_at_next();
+  end_after(flags.shutdown_timeout_s + kShutdownGraceS);
   const bool answered = (*server)->shutdown(flags.shutdown_timeout_s);
   (*engine)->drain(0);
   log_info("{}", answered ? "all requests were answered; bye" : "the time limit passed; what was left is aborted");

@@ -61,6 +61,11 @@ Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions
                       blocks * geometry.block_size,
                       options.num_blocks_override ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes");
   }
+  if (blocks > static_cast<std::int64_t>(memory.total_bytes) / block_bytes) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} asks for {} KV blocks of {} bytes; this process may use {:.1f} MiB of memory in all",
+                      budget_source(options), blocks, block_bytes, static_cast<double>(memory.total_bytes) / kMiB);
+  }
   KvSizing sizing;
   sizing.num_blocks.assign(geometry.groups.size(), static_cast<std::int32_t>(blocks));
   sizing.bytes = blocks * block_bytes;

@@ -74,6 +74,17 @@ TEST(KvSizing, WithoutGroupsNothingIsNeeded) {
   EXPECT_EQ(longest_context(none, options, kMemory, 0, 4096), 4096);
 }
 
+TEST(KvSizing, RefusesMoreThanTheMachineHas) {
+  KvSizingOptions options;
+  options.max_model_len = 1024;
+  options.kv_cache_bytes = std::int64_t{1} << 50;
+  EXPECT_FALSE(size_kv_cache(geometry(), options, kMemory, 0));
+  options.num_blocks_override = 1'000'000'000;
+  const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
+  ASSERT_FALSE(sizing);
+  EXPECT_NE(sizing.error().message.find("1024.0 MiB of memory in all"), std::string::npos) << sizing.error().message;
+}
+
 TEST(KvSizing, LongestContext) {
   KvSizingOptions options;
   options.kv_cache_bytes = 10 * 8192;

@@ -14,6 +14,9 @@
 #include "server/protocol/json_parse.h"
 
 namespace quire {
+namespace {
+constexpr double kLastWordsS = 1.0;  // for the errors of aborted requests to reach their clients
+}
 
 const std::array<ApiServer::Impl::Route, 13> ApiServer::Impl::kRoutes{{
     {"/v1/models", "GET, HEAD", &Impl::models},
@@ -173,6 +176,11 @@ bool ApiServer::shutdown(double timeout_s) {
   impl_->draining = true;
   impl_->http->begin_drain();
   impl_->all_answered = impl_->http->wait_drained(timeout_s);
+  if (!impl_->all_answered) {
+    // What still runs ends with an error that the client can read, before its connection closes.
+    impl_->parts.generator->abort_all();
+    impl_->http->wait_drained(kLastWordsS);
+  }
   impl_->http->stop();
   impl_->pool.stop();
   return impl_->all_answered;

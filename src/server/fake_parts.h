@@ -71,6 +71,11 @@ class FakeGenerator : public Generator {
     threads_.emplace_back([this, request = std::move(request)]() mutable { run(request); });
     return {};
   }
+  void abort_all() override {
+    std::lock_guard lock(mutex_);
+    aborting_ = true;
+    changed_.notify_all();
+  }
   void abort(RequestId id) override {
     std::lock_guard lock(mutex_);
     aborted_.push_back(id);
@@ -145,8 +150,16 @@ class FakeGenerator : public Generator {
       request.channel->push(std::move(delta));
       if (last) return;
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !held_ || is_aborted(request.id); });
+      changed_.wait(lock, [&] { return !held_ || aborting_ || is_aborted(request.id); });
       if (is_aborted(request.id)) break;
+      if (aborting_) {
+        aborted_.push_back(request.id);
+        OutputDelta last_words;
+        last_words.finish = FinishReason::kAbort;
+        --running_;
+        request.channel->push(std::move(last_words));
+        return;
+      }
     }
     --running_;
   }
@@ -165,7 +178,7 @@ class FakeGenerator : public Generator {
   std::condition_variable changed_;
   std::atomic<std::uint64_t> last_id_ = 0;
   std::atomic<int> running_ = 0, fail_after_ = -1;
-  std::atomic<bool> held_ = false, refuse_ = false, stuck_ = false;
+  std::atomic<bool> held_ = false, aborting_ = false, refuse_ = false, stuck_ = false;
   std::vector<RequestId> aborted_;
   std::shared_ptr<Request> last_request_;
   std::vector<std::thread> threads_;

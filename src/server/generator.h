@@ -16,6 +16,8 @@ class Generator {
   virtual void abort(RequestId id) = 0;
   virtual EngineStats stats() const = 0;
   virtual bool reset_prefix_cache() = 0;
+  // The end: takes no more requests and aborts what runs; each gets its last delta.
+  virtual void abort_all() = 0;
 };
 
 // Passes every call on to the engine, which must outlive it.
@@ -27,6 +29,7 @@ class EngineGenerator : public Generator {
   void abort(RequestId id) override { engine_->abort(id); }
   EngineStats stats() const override { return engine_->stats(); }
   bool reset_prefix_cache() override { return engine_->reset_prefix_cache(); }
+  void abort_all() override { engine_->drain(0); }
 
  private:
   Engine* engine_;

@@ -142,3 +142,13 @@ def test_same_answer_alone_and_under_load(server):
             other.result()
     assert loaded["text"] == alone["text"]
     assert loaded["logprobs"] == alone["logprobs"]
+
+
+def test_stream_cut_by_the_drain_limit_ends_with_an_error_event(start, model):
+    server = start(model, "--max-model-len", "8000", "--shutdown-timeout", "0.2")
+    sock, file = open_stream(server, max_tokens=7000)
+    server.send_signal(signal.SIGTERM)
+    rest = file.read()
+    assert b'"error"' in rest and b"[DONE]" in rest, rest[-500:]
+    sock.close()
+    assert server.wait_exit() == 0, server.log

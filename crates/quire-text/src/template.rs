@@ -15,6 +15,10 @@ const NAME: &str = "chat_template";
 #[derive(Debug)]
 struct Raised(String);
 
+/// Instructions that one rendering may take (about a second): a template that loops without end is
+/// refused. A chat of ten thousand messages takes a fraction of it.
+const MAX_INSTRUCTIONS: u64 = 30_000_000;
+
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -35,6 +39,7 @@ impl Template {
         let mut env = Environment::new();
         env.set_trim_blocks(true);
         env.set_lstrip_blocks(true);
+        env.set_fuel(Some(MAX_INSTRUCTIONS));
         env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         jinja::install(&mut env);
         env.add_function("raise_exception", |text: String| -> Result<Value, Error> {
