@@ -74,6 +74,7 @@ GoldenResult compare_with_golden(const LoadedModel& model, const std::string& go
     result.first_difference.push_back(-1);
     result.margins_at_difference.push_back(0);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (margins[i] < options.stop_margin) break;
       if (run.tokens[i] == tokens[i]) continue;
       result.first_difference.back() = static_cast<int>(i);
       result.margins_at_difference.back() = margins[i];

@@ -11,8 +11,11 @@
 namespace quire {
 
 struct GoldenOptions {
-  int prompts = 3;               // compare the first so many
-  std::vector<bool> first_only;  // per prompt: one token only (its past depends on the length)
+  int prompts = 3;  // compare the first so many
+  // Per prompt: one token only (its past depends on the length).
+  std::vector<bool> first_only;
+  // Tokens from the first one on whose golden margin is below this are not compared.
+  float stop_margin = 0;
 };
 
 struct GoldenResult {

@@ -1,0 +1,95 @@
+// What a specification asks of a file: everything that is missing or misshapen is named at once.
+#include "model/expected_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "model/arch_common.h"
+#include "model/architectures.h"
+
+namespace quire {
+namespace {
+
+// Shapes without data.
+class ShapesOnly final : public WeightSource {
+ public:
+  std::map<std::string, Shape, std::less<>> shapes;
+
+  TensorView find(std::string_view name) const override {
+    const auto found = shapes.find(name);
+    if (found == shapes.end()) return {};
+    return {reinterpret_cast<const std::byte*>(&found->second), DType::kF32, found->second};
+  }
+  void release_pages(const TensorView& /*view*/) const override {}
+  std::vector<std::string> names() const override { return {}; }
+  bool permuted_qk() const override { return false; }
+};
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.vocab_size = 32;
+  config.hidden_size = 64;
+  config.intermediate_size = 96;
+  config.num_layers = 2;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 16;
+  return config;
+}
+
+TEST(ExpectedTensors, AllThatIsWrongIsNamedAtOnce) {
+  const Result<ModelSpec> spec = llama_spec(small_config());
+  ASSERT_TRUE(spec);
+  ShapesOnly weights;
+  const std::vector<ExpectedTensor> expected = expected_tensors(*spec, weights);
+  for (const ExpectedTensor& each : expected) {
+    if (!each.optional) weights.shapes[each.name] = each.shape;
+  }
+  EXPECT_EQ(weights.shapes.size(), 3u + 2 * 9);
+  EXPECT_EQ(weights.shapes.at("model.layers.1.self_attn.k_proj.weight"), (Shape{32, 64}));
+  EXPECT_TRUE(weights.check_tensors(expected));
+  weights.shapes.erase("lm_head.weight");
+  weights.shapes.erase("model.layers.0.mlp.up_proj.weight");
+  weights.shapes["model.norm.weight"] = Shape{63};
+  const Status status = weights.check_tensors(expected);
+  ASSERT_FALSE(status);
+  for (const char* part :
+       {"lm_head.weight", "model.layers.0.mlp.up_proj.weight", "model.norm.weight", "63"}) {
+    EXPECT_NE(status.error().message.find(part), std::string::npos) << status.error().message;
+  }
+}
+
+TEST(ExpectedTensors, FormsThatDependOnTheFile) {
+  ModelConfig config = small_config();
+  for (const char* field : {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+    config.fields.set(field, std::int64_t{8});
+  }
+  const Result<ModelSpec> spec = deepseek_v3_spec(config);
+  ASSERT_TRUE(spec);
+  const auto shape_of = [&](const ShapesOnly& weights, const std::string& name) {
+    for (const ExpectedTensor& each : expected_tensors(*spec, weights)) {
+      if (each.name == "model.layers.0.self_attn." + name + ".weight") return each.shape;
+    }
+    return Shape{};
+  };
+  ShapesOnly weights;
+  EXPECT_EQ(shape_of(weights, "kv_b_proj"), (Shape{64, 8}));
+  EXPECT_EQ(shape_of(weights, "k_b_proj"), Shape{});
+  weights.shapes["model.layers.0.self_attn.k_b_proj.weight"] = Shape{4, 8, 8};
+  EXPECT_EQ(shape_of(weights, "kv_b_proj"), Shape{});
+  EXPECT_EQ(shape_of(weights, "v_b_proj"), (Shape{4, 8, 8}));
+}
+
+// Numbers that the loader refuses make no endless list.
+TEST(ExpectedTensors, AbsurdNumbersOfExperts) {
+  ModelConfig config = small_config();
+  config.fields.set("num_local_experts", std::int64_t{2000000000});
+  const Result<ModelSpec> spec = mixtral_spec(config);
+  ASSERT_TRUE(spec);
+  EXPECT_LT(expected_tensors(*spec, ShapesOnly()).size(), 20000u);
+}
+
+}  // namespace
+}  // namespace quire
