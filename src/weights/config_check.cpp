@@ -33,7 +33,7 @@ Status check_rope(const RopeConfig& rope, std::int32_t head_dim, std::string_vie
 
 }  // namespace
 
-Status check_config(const ModelConfig& config, std::string_view name) {
+Status check_sizes(const ModelConfig& config, std::string_view name) {
   const Bound bounds[] = {
       {"the vocabulary size", config.vocab_size, 1 << 24},
       {"the hidden size", config.hidden_size, 1 << 20},
@@ -55,6 +55,11 @@ Status check_config(const ModelConfig& config, std::string_view name) {
                       "{}: {} attention heads are not a multiple of {} key-value heads", name,
                       config.num_heads, config.num_kv_heads);
   }
+  return {};
+}
+
+Status check_config(const ModelConfig& config, std::string_view name) {
+  QUIRE_TRY(check_sizes(config, name));
   QUIRE_TRY(check_rope(config.rope, config.head_dim, name));
   if (config.sliding_rope) QUIRE_TRY(check_rope(*config.sliding_rope, config.head_dim, name));
   if (config.sliding_window < 0) {

@@ -8,7 +8,10 @@
 
 namespace quire {
 
-// Sizes positive and within bounds, heads that divide, numbers that make sense. name: for messages.
+// Sizes positive and within bounds, heads that divide: what may be counted up to afterwards.
+Status check_sizes(const ModelConfig& config, std::string_view name);
+
+// check_sizes, and numbers that make sense. name: for messages.
 Status check_config(const ModelConfig& config, std::string_view name);
 
 // Adds id to the ends of sequence, keeping them sorted and unique. Ids outside the vocabulary are

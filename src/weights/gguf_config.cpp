@@ -237,6 +237,7 @@ Result<ModelConfig> parse_gguf_config(const GgufFile& file) {
   config.architecture = hf_model_type(fields, arch);
   QUIRE_TRY(read_vocab_size(file, &config));
   QUIRE_TRY(read_sizes(fields, &config));
+  QUIRE_TRY(check_sizes(config, file.name()));
   QUIRE_TRY(read_windows(fields, &config));
   QUIRE_TRY(read_gguf_rope(fields, arch, &config));
   QUIRE_TRY(check_config(config, file.name()));

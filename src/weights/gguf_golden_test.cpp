@@ -151,94 +151,98 @@ TEST(GgufGolden, SaysTheSameAsTheFolder) {
   }
 }
 
-// Numbers under Hugging Face's names, in the family's own spelling.
+// Fields that GGUF's metadata has, in every family's spelling.
+const std::vector<std::string> kChecked = {
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "ffn_config.moe_num_experts",
+    "num_experts_per_tok",
+    "moe_k",
+    "moe_topk",
+    "ffn_config.moe_top_k",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "shared_intermediate_size",
+    "n_group",
+    "topk_group",
+    "routed_scaling_factor",
+    "norm_topk_prob",
+    "first_k_dense_replace",
+    "num_dense_layers",
+    "q_lora_rank",
+    "kv_lora_rank",
+    "qk_rope_head_dim",
+    "qk_nope_head_dim",
+    "v_head_dim",
+    "attention_multiplier",
+    "embedding_multiplier",
+    "residual_multiplier",
+    "logits_scaling",
+    "logit_scale",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "state_size",
+    "conv_kernel",
+    "n_groups",
+    "time_step_rank",
+    "num_heads",
+    "mamba_d_state",
+    "mamba_d_conv",
+    "mamba_dt_rank",
+    "mamba_expand",
+    "linear_conv_kernel_dim",
+    "linear_key_head_dim",
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_value_head_dim",
+    "conv_L_cache",
+    "use_parallel_residual",
+    "new_decoder_architecture",
+    "parallel_attn",
+    "moe_layer_start_index",
+    "moe_layer_interval",
+    "interleave_moe_layer_step",
+    "moe_layers",
+    "intermediate_size_mlp",
+    "attn_config.alibi",
+    "use_conv_bias",
+    "mamba_conv_bias",
+    "topk_method",
+    "n_shared_experts",
+    "expert_layer_offset",
+    "no_bias",
+    "use_expert_bias",
+};
+
+// Of one field, the folder's value is the file's.
+void expect_same_field(const ConfigFields& file, const ConfigFields& folder,
+                       const std::string& field) {
+  if (!folder.text(field, "").empty()) {
+    EXPECT_EQ(file.text(field, ""), folder.text(field, "")) << field;
+    return;
+  }
+  const std::vector<double> ours = file.numbers(field), theirs = folder.numbers(field);
+  if (theirs == std::vector<double>{0} && ours.empty()) return;  // 0 and absent are alike
+  ASSERT_EQ(ours.size(), theirs.size()) << field;
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-5) << field;
+}
+
 TEST(GgufGolden, FieldsInEachFamilysSpelling) {
-  const std::vector<std::string> checked = {
-      "num_experts",
-      "num_local_experts",
-      "n_routed_experts",
-      "moe_num_experts",
-      "ffn_config.moe_num_experts",
-      "num_experts_per_tok",
-      "moe_k",
-      "moe_topk",
-      "ffn_config.moe_top_k",
-      "moe_intermediate_size",
-      "shared_expert_intermediate_size",
-      "shared_intermediate_size",
-      "n_group",
-      "topk_group",
-      "routed_scaling_factor",
-      "norm_topk_prob",
-      "first_k_dense_replace",
-      "num_dense_layers",
-      "q_lora_rank",
-      "kv_lora_rank",
-      "qk_rope_head_dim",
-      "qk_nope_head_dim",
-      "v_head_dim",
-      "attention_multiplier",
-      "embedding_multiplier",
-      "residual_multiplier",
-      "logits_scaling",
-      "logit_scale",
-      "attn_logit_softcapping",
-      "final_logit_softcapping",
-      "state_size",
-      "conv_kernel",
-      "n_groups",
-      "time_step_rank",
-      "num_heads",
-      "mamba_d_state",
-      "mamba_d_conv",
-      "mamba_dt_rank",
-      "mamba_expand",
-      "linear_conv_kernel_dim",
-      "linear_key_head_dim",
-      "linear_num_key_heads",
-      "linear_num_value_heads",
-      "linear_value_head_dim",
-      "conv_L_cache",
-      "use_parallel_residual",
-      "new_decoder_architecture",
-      "parallel_attn",
-      "moe_layer_start_index",
-      "moe_layer_interval",
-      "interleave_moe_layer_step",
-      "moe_layers",
-      "intermediate_size_mlp",
-      "attn_config.alibi",
-      "use_conv_bias",
-      "mamba_conv_bias",
-      "topk_method",
-      "n_shared_experts",
-      "expert_layer_offset",
-      "no_bias",
-      "use_expert_bias",
-  };
-  const std::map<std::string, std::vector<std::string>> except = {
-      {"lfm2_moe", {"routed_scaling_factor"}},  // folded into the weights
-      {"mamba2", {"time_step_rank"}},           // unused there
-      {"jamba", {"expert_layer_period"}},
+  const std::map<std::string, std::string> except = {
+      {"lfm2_moe", "routed_scaling_factor"},  // folded into the weights
+      {"mamba2", "time_step_rank"},           // unused there
   };
   for (const fs::path& path : gguf_files()) {
     const auto files = open_model(path.string()), folder = open_model(folder_of(path).string());
     ASSERT_TRUE(files && folder) << path;
-    const std::string name = folder_of(path).filename().string();
     SCOPED_TRACE(path.filename().string());
-    const ConfigFields &a = files->config.fields, &b = folder->config.fields;
-    for (const std::string& field : checked) {
-      if (!b.has(field)) continue;
-      const auto skip = except.find(name);
-      if (skip != except.end() && skip->second[0] == field) continue;
-      if (!b.text(field, "").empty()) {
-        EXPECT_EQ(a.text(field, ""), b.text(field, "")) << field;
-        continue;
-      }
-      const std::vector<double> ours = a.numbers(field), theirs = b.numbers(field);
-      if (theirs == std::vector<double>{0} && ours.empty()) continue;  // 0 and absent are alike
-      ASSERT_EQ(ours.size(), theirs.size()) << field;
-      for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-5) << field;
+    const auto skip = except.find(folder_of(path).filename().string());
+    for (const std::string& field : kChecked) {
+      if (!folder->config.fields.has(field)) continue;
+      if (skip != except.end() && skip->second == field) continue;
+      expect_same_field(files->config.fields, folder->config.fields, field);
     }
   }
 }

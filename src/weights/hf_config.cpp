@@ -350,6 +350,7 @@ Result<ModelConfig> parse_hf_config(std::string_view config_json,
   const HfSource source{object, fields, config.architecture, hf_family(config.architecture)};
   QUIRE_TRY(refuse_quantized(fields));
   QUIRE_TRY(read_sizes(source, &config));
+  QUIRE_TRY(check_sizes(config, kName));
   QUIRE_TRY(read_options(source, &config));
   QUIRE_TRY(read_hf_layers(source, &config));
   QUIRE_TRY(read_hf_rope(source, &config));

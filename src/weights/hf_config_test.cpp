@@ -148,6 +148,7 @@ TEST(HfConfig, RefusesBadValues) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(, "num_hidden_layers": 0)", "number of layers is 0; it must be from 1 to 4096"},
       {R"(, "num_hidden_layers": -1)", "is -1"},
+      {R"(, "model_type": "gemma2", "num_hidden_layers": 2000000000)", "from 1 to 4096"},
       {R"(, "num_hidden_layers": 99999999999)",
        "\"num_hidden_layers\" is 99999999999, the limit is"},
       {R"(, "num_hidden_layers": 1.5)", "an integer is expected"},
