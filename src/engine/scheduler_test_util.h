@@ -1,7 +1,8 @@
 // A device for scheduler tests. Its "model" draws a hash of all tokens so far, and reads those
 // tokens back from a KV memory through the block tables: so a wrong block, a stale prefix hit or a
-// block reused too early changes the text. Without prefix hits it keeps the tokens per slot as well,
-// as a model with recurrent state does: each comes once and in order, and position 0 starts anew.
+// block reused too early changes the text. Without prefix hits it keeps the tokens per slot as
+// well, as a model with recurrent state does: each comes once and in order, and position 0 starts
+// anew.
 #pragma once
 
 #include <gtest/gtest.h>

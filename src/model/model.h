@@ -19,8 +19,7 @@ namespace quire {
 struct ModelInput {
   std::span<const std::int32_t> token_ids;   // [rows]
   std::span<const std::int32_t> positions;   // [rows]
-  // One per KV group; row_begin and start_pos are the same in all. Without KV groups: one that has no block tables.
-  std::vector<AttentionBatch> groups;
+  std::vector<AttentionBatch> groups;        // one per KV group; row_begin and start_pos are the same in all
   std::span<const std::int32_t> row_begin;   // [sequences + 1], as in the groups (a model may have none)
   std::span<const std::int32_t> start_pos;   // [sequences]
   std::span<const std::int32_t> prompt_tokens;  // [sequences]: length of the prompt (RoPE kinds that look at it)

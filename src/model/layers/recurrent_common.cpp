@@ -12,9 +12,9 @@ std::span<const SequencePart> sequence_parts(const MixerContext& context, Worksp
   auto* const parts = workspace.take<SequencePart>(static_cast<std::int64_t>(count));
   for (std::size_t s = 0; s < count; ++s) {
     const std::int64_t first = input.row_begin[s];
-    parts[s] = {first, input.row_begin[s + 1] - first,
-                context.states.state(state_offset, state_floats, input.slots[s],
-                                     input.start_pos[s])};
+    parts[s] = {
+        first, input.row_begin[s + 1] - first,
+        context.states.state(state_offset, state_floats, input.slots[s], input.start_pos[s])};
   }
   return {parts, count};
 }

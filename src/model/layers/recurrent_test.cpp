@@ -80,7 +80,7 @@ void add_mamba(MemoryWeights& weights, const MambaSpec& spec) {
 }
 
 Table plain_mamba(const MemoryWeights& weights, const MambaSpec& spec,
-                   const std::vector<float>& input) {
+                  const std::vector<float>& input) {
   const std::string n = "l." + spec.name + ".";
   const auto inner = static_cast<std::size_t>(spec.inner),
              state = static_cast<std::size_t>(spec.state),
@@ -89,7 +89,7 @@ Table plain_mamba(const MemoryWeights& weights, const MambaSpec& spec,
   const Table x = plain_conv(weights, n + "conv1d", columns(xz, 0, inner), true);
   const Table selection = plain_linear(weights, n + "x_proj", x);
   Table low = columns(selection, 0, rank), b = columns(selection, rank, state),
-         c = columns(selection, rank + state, state);
+        c = columns(selection, rank + state, state);
   for (std::size_t t = 0; t < x.size() && spec.dt_norm_eps > 0; ++t) {
     plain_rms(low[t], weights.values(n + "dt_layernorm.weight"),
               static_cast<double>(spec.dt_norm_eps));

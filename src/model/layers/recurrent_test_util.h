@@ -154,7 +154,7 @@ inline Table plain_linear(const MemoryWeights& weights, const std::string& name,
 }
 
 inline Table plain_conv(const MemoryWeights& weights, const std::string& name, const Table& x,
-                         bool silu) {
+                        bool silu) {
   const std::vector<float>& w = weights.values(name + ".weight");
   const std::size_t channels = x[0].size(), taps = w.size() / channels;
   Table y(x.size(), std::vector<double>(channels));
