@@ -1,5 +1,6 @@
-// Every architecture gives a sequence the same bits however its prompt is cut into steps and whoever shares them:
-// alone in one step, in chunks beside another sequence, with one kernel thread or two.
+// Every architecture gives a sequence the same bits however its prompt is cut into steps and
+// whoever shares them: alone in one step, in chunks beside another sequence, with one kernel thread
+// or two.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +20,10 @@ constexpr std::int64_t kMaxRows = 96;
 
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(QUIRE_SOURCE_DIR) + "/tests/golden")) {
-    if (std::filesystem::exists(entry.path() / "golden.safetensors")) folders.push_back(entry.path().string());
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(QUIRE_SOURCE_DIR) + "/tests/golden")) {
+    if (std::filesystem::exists(entry.path() / "golden.safetensors"))
+      folders.push_back(entry.path().string());
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -43,8 +46,8 @@ class Harness {
     Result<std::unique_ptr<Model>> model = create_model(files_.config, *files_.weights, *backend_);
     if (!model) throw std::runtime_error(model.error().message);
     model_ = std::move(*model);
-    const KvGeometry geometry =
-        model_->kv_geometry(kBlockSize, dtype == ComputeDType::kFloat32 ? DType::kF32 : DType::kBF16);
+    const KvGeometry geometry = model_->kv_geometry(
+        kBlockSize, dtype == ComputeDType::kFloat32 ? DType::kF32 : DType::kBF16);
     const std::vector<std::int32_t> blocks(geometry.groups.size(), 2 * kBlocksPerSequence);
     cache_ = backend_->make_kv_cache(geometry, blocks);
     workspace_ = std::make_unique<Workspace>(model_->workspace_bytes(kMaxRows, kMaxRows));
@@ -54,7 +57,8 @@ class Harness {
 
   // Logits of all rows, part after part.
   std::vector<float> step(const std::vector<Part>& parts) {
-    std::vector<std::int32_t> ids, positions, rows(1, 0), starts, prompts, slots, table, table_begin(1, 0);
+    std::vector<std::int32_t> ids, positions, rows(1, 0), starts, prompts, slots, table,
+        table_begin(1, 0);
     for (const Part& part : parts) {
       for (std::int32_t p = part.begin; p < part.end; ++p) {
         ids.push_back(part.tokens[static_cast<std::size_t>(p)]);
@@ -128,7 +132,8 @@ TEST_P(ArchitectureInvariance, BitsDependOnTheSequenceAlone) {
 std::string folder_name(const ::testing::TestParamInfo<std::string>& tested) {
   return std::filesystem::path(tested.param).filename().string();
 }
-INSTANTIATE_TEST_SUITE_P(Golden, ArchitectureInvariance, ::testing::ValuesIn(model_folders()), folder_name);
+INSTANTIATE_TEST_SUITE_P(Golden, ArchitectureInvariance, ::testing::ValuesIn(model_folders()),
+                         folder_name);
 
 }  // namespace
 }  // namespace quire

@@ -53,18 +53,19 @@ struct AttentionParams {
   std::int32_t window = 0;  // keys a query reaches, itself included; 0: all
   std::int32_t group = 0;   // KV group and the layer's index inside it
   std::int32_t layer = 0;
-  std::int32_t chunk = 0;   // only keys of the same block of this many positions; 0: all
-  float soft_cap = 0.0f;    // scores: cap * tanh(score / cap); 0: off
+  std::int32_t chunk = 0;        // only keys of the same block of this many positions; 0: all
+  float soft_cap = 0.0f;         // scores: cap * tanh(score / cap); 0: off
   const float* alibi = nullptr;  // [q_heads]: slope * (key position - query position); null: off
-  const float* sinks = nullptr;  // [q_heads]: a logit that takes part in the softmax only; null: off
+  const float* sinks =
+      nullptr;  // [q_heads]: a logit that takes part in the softmax only; null: off
 };
 
 // Norms of parts of rows: `groups` parts of n elements follow each other in a row (heads).
 struct NormArgs {
   NormKind kind = NormKind::kRms;
   float eps = 1e-5f;
-  const float* weight = nullptr;   // [n], or [groups, n] with own_weights
-  const float* bias = nullptr;     // the same, or null
+  const float* weight = nullptr;  // [n], or [groups, n] with own_weights
+  const float* bias = nullptr;    // the same, or null
   bool own_weights = false;
   std::int64_t n = 0, groups = 1;
   std::int64_t x_stride = 0, y_stride = 0;  // between rows; 0: groups * n
@@ -72,17 +73,18 @@ struct NormArgs {
 
 struct ActivationArgs {
   ActivationKind kind = ActivationKind::kSilu;
-  bool gated = true;               // act(gate) * up, else act(x)
-  float alpha = 1.702f, limit = 7.0f;                                   // kSwigluOai
+  bool gated = true;                   // act(gate) * up, else act(x)
+  float alpha = 1.702f, limit = 7.0f;  // kSwigluOai
   float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, xielu_eps = 0.0f;  // kXielu
 };
 
 // In place: x * a; x clamped to +-a; a * tanh(x / a).
 enum class MapKind : std::uint8_t { kScale, kClamp, kSoftCap };
 
-// Rotary positions on `heads` parts of each row: part h begins at h * head_stride; its first rotary_dim elements turn.
+// Rotary positions on `heads` parts of each row: part h begins at h * head_stride; its first
+// rotary_dim elements turn.
 struct RopeArgs {
-  const float* cos = nullptr;      // [rows, rotary_dim / 2]
+  const float* cos = nullptr;  // [rows, rotary_dim / 2]
   const float* sin = nullptr;
   std::int32_t rotary_dim = 0;
   bool interleaved = false;
@@ -98,7 +100,7 @@ struct RouteArgs {
   std::int32_t groups = 0, top_groups = 0;
   bool group_score_top2 = false;
   float jitter = 0.0f;
-  const float* correction_bias = nullptr;   // [experts] or null
+  const float* correction_bias = nullptr;  // [experts] or null
 };
 
 struct BlockCopy {
@@ -132,36 +134,46 @@ class Backend {
   virtual void embed(const TensorView& table, std::span<const std::int32_t> ids, float* y) = 0;
   // y may be x itself (with equal strides).
   virtual void norm(const NormArgs& args, const float* x, std::int64_t rows, float* y) = 0;
-  // x: [rows, inputs] with row stride x_stride (0: inputs), y: [rows, outputs] with row stride y_stride (0: outputs)
+  // x: [rows, inputs] with row stride x_stride (0: inputs), y: [rows, outputs] with row stride
+  // y_stride (0: outputs)
   virtual void linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
                       Epilogue epilogue, std::int64_t y_stride = 0, std::int64_t x_stride = 0) = 0;
   // x: [rows, 2 n], gate first, when gated, else [rows, n]; y: [rows, n]
-  virtual void activate(const ActivationArgs& args, const float* x, std::int64_t rows, std::int64_t n, float* y) = 0;
+  virtual void activate(const ActivationArgs& args, const float* x, std::int64_t rows,
+                        std::int64_t n, float* y) = 0;
   virtual void map(MapKind kind, float a, float* x, std::int64_t rows, std::int64_t n) = 0;
   // y += a * row_scale[r] * x[r]; row_scale may be null.  x, y: [rows, n]
-  virtual void add_scaled(const float* x, float a, const float* row_scale, std::int64_t rows, std::int64_t n,
-                          float* y) = 0;
+  virtual void add_scaled(const float* x, float a, const float* row_scale, std::int64_t rows,
+                          std::int64_t n, float* y) = 0;
   // x[r] *= factors[r].  x: [rows, n] with row stride x_stride
-  virtual void scale_rows(const float* factors, std::int64_t rows, std::int64_t n, std::int64_t x_stride, float* x) = 0;
+  virtual void scale_rows(const float* factors, std::int64_t rows, std::int64_t n,
+                          std::int64_t x_stride, float* x) = 0;
   // x *= sigmoid(gate).  x: [rows, n]; gate: [rows, n] with row stride gate_stride
-  virtual void sigmoid_mul(const float* gate, std::int64_t gate_stride, std::int64_t rows, std::int64_t n, float* x) = 0;
+  virtual void sigmoid_mul(const float* gate, std::int64_t gate_stride, std::int64_t rows,
+                           std::int64_t n, float* x) = 0;
   // y[i] = x[index[i]].  rows of n
-  virtual void gather_rows(const float* x, std::span<const std::int32_t> index, std::int64_t n, float* y) = 0;
+  virtual void gather_rows(const float* x, std::span<const std::int32_t> index, std::int64_t n,
+                           float* y) = 0;
   // ids, weights: [rows, top_k], best first, ties to the lower expert.  logits: [rows, experts]
-  virtual void route(const RouteArgs& args, const float* logits, std::int64_t rows, std::int32_t* ids,
-                     float* weights) = 0;
-  // y[r] = sum over k, in order, of weights[r, k] * x[index[r, k]], or y[r] += that.  weights, index: [rows, top_k]
-  virtual void combine(const float* x, const std::int32_t* index, const float* weights, std::int64_t rows,
-                       std::int32_t top_k, std::int64_t n, Epilogue epilogue, float* y) = 0;
+  virtual void route(const RouteArgs& args, const float* logits, std::int64_t rows,
+                     std::int32_t* ids, float* weights) = 0;
+  // y[r] = sum over k, in order, of weights[r, k] * x[index[r, k]], or y[r] += that.  weights,
+  // index: [rows, top_k]
+  virtual void combine(const float* x, const std::int32_t* index, const float* weights,
+                       std::int64_t rows, std::int32_t top_k, std::int64_t n, Epilogue epilogue,
+                       float* y) = 0;
   // cos, sin: [rows, half]: scale * cos(positions[r] * inv_freq[i]) in double, rounded to f32.
   virtual void rope_table(std::span<const std::int32_t> positions, std::span<const double> inv_freq,
                           double scale, float* cos, float* sin) = 0;
   virtual void rope(const RopeArgs& args, std::int64_t rows, float* x) = 0;
-  // Stores the rows' k [kv_heads * head_dim] and v [kv_heads * v_head_dim], each with a row stride, in the cache.
-  virtual void store_kv(const float* k, std::int64_t k_stride, const float* v, std::int64_t v_stride,
-                        const AttentionBatch& batch, const AttentionParams& params, KvCache& cache) = 0;
+  // Stores the rows' k [kv_heads * head_dim] and v [kv_heads * v_head_dim], each with a row stride,
+  // in the cache.
+  virtual void store_kv(const float* k, std::int64_t k_stride, const float* v,
+                        std::int64_t v_stride, const AttentionBatch& batch,
+                        const AttentionParams& params, KvCache& cache) = 0;
   // qkv: [rows, (q_heads + 2 kv_heads) * head_dim]: q, then k, then v. Rotates q and k in place
-  // (rotary_dim 0: not at all), then stores k and v of every row in the cache: rope and store_kv in one.
+  // (rotary_dim 0: not at all), then stores k and v of every row in the cache: rope and store_kv in
+  // one.
   virtual void rope_and_store(float* qkv, const float* cos, const float* sin,
                               std::int32_t rotary_dim, bool interleaved,
                               const AttentionBatch& batch, const AttentionParams& params,

@@ -15,7 +15,8 @@ Result<std::unique_ptr<Model>> create_model(const ModelConfig& config, const Wei
     return Transformer::load(std::move(spec), weights, backend);
   }
   std::string known;
-  for (const Architecture& entry : architectures()) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const Architecture& entry : architectures())
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   return make_error(ErrorCode::kUnsupported, "architecture '{}' is not supported; known: {}",
                     config.source_architecture, known);
 }

@@ -16,7 +16,8 @@ namespace {
 // Room for the alignment of workspace parts, and for layers' constant amounts.
 constexpr std::size_t kWorkspaceSlack = 256 * 1024;
 
-Result<std::unique_ptr<Mixer>> load_mixer(WeightLoader& loader, const LayerSpec& layer, std::int64_t hidden) {
+Result<std::unique_ptr<Mixer>> load_mixer(WeightLoader& loader, const LayerSpec& layer,
+                                          std::int64_t hidden) {
   const std::string& prefix = layer.prefix;
   return std::visit(
       Overloaded{
@@ -30,30 +31,36 @@ Result<std::unique_ptr<Mixer>> load_mixer(WeightLoader& loader, const LayerSpec&
       layer.mixer);
 }
 
-Result<std::unique_ptr<FeedForward>> load_mlp(WeightLoader& loader, const LayerSpec& layer, std::int64_t hidden) {
+Result<std::unique_ptr<FeedForward>> load_mlp(WeightLoader& loader, const LayerSpec& layer,
+                                              std::int64_t hidden) {
   using Loaded = Result<std::unique_ptr<FeedForward>>;
-  return std::visit(
-      Overloaded{
-          [&](std::monostate) -> Loaded { return std::unique_ptr<FeedForward>(); },
-          [&](const MlpSpec& spec) -> Loaded { return Mlp::load(loader, layer.prefix, hidden, spec); },
-          [&](const MoeSpec& spec) -> Loaded { return Moe::load(loader, layer.prefix, hidden, spec); },
-      },
-      layer.mlp);
+  return std::visit(Overloaded{
+                        [&](std::monostate) -> Loaded { return std::unique_ptr<FeedForward>(); },
+                        [&](const MlpSpec& spec) -> Loaded {
+                          return Mlp::load(loader, layer.prefix, hidden, spec);
+                        },
+                        [&](const MoeSpec& spec) -> Loaded {
+                          return Moe::load(loader, layer.prefix, hidden, spec);
+                        },
+                    },
+                    layer.mlp);
 }
 
 bool same_group(const KvGroup& a, const KvGroup& b) {
-  return a.kind == b.kind && a.window == b.window && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim &&
-         a.v_head_dim == b.v_head_dim;
+  return a.kind == b.kind && a.window == b.window && a.kv_heads == b.kv_heads &&
+         a.head_dim == b.head_dim && a.v_head_dim == b.v_head_dim;
 }
 
 }  // namespace
 
-Transformer::Transformer(ModelSpec spec, Backend& backend) : spec_(std::move(spec)), backend_(backend) {
+Transformer::Transformer(ModelSpec spec, Backend& backend)
+    : spec_(std::move(spec)), backend_(backend) {
   hidden_size = spec_.hidden_size;
   vocab_size = spec_.vocab_size;
 }
 
-Result<std::unique_ptr<Model>> Transformer::load(ModelSpec spec, const WeightSource& weights, Backend& backend) {
+Result<std::unique_ptr<Model>> Transformer::load(ModelSpec spec, const WeightSource& weights,
+                                                 Backend& backend) {
   std::unique_ptr<Transformer> model(new Transformer(std::move(spec), backend));
   WeightLoader loader(weights, backend);
   QUIRE_TRY(model->load_all(loader));
@@ -68,10 +75,12 @@ Status Transformer::load_all(WeightLoader& loader) {
     QUIRE_ASSIGN(Rope rope, Rope::create(config));
     ropes_.push_back(std::move(rope));
   }
-  QUIRE_ASSIGN(embedding_, loader.view(spec_.embedding + ".weight", Shape{vocab_size, hidden_size}));
+  QUIRE_ASSIGN(embedding_,
+               loader.view(spec_.embedding + ".weight", Shape{vocab_size, hidden_size}));
   QUIRE_ASSIGN(embedding_norm_, Norm::load(loader, "", spec_.embedding_norm, hidden_size));
   if (!spec_.position_embedding.empty()) {
-    QUIRE_ASSIGN(position_embedding_, loader.table(spec_.position_embedding + ".weight", hidden_size));
+    QUIRE_ASSIGN(position_embedding_,
+                 loader.table(spec_.position_embedding + ".weight", hidden_size));
   }
   for (const LayerSpec& layer_spec : spec_.layers) {
     QUIRE_ASSIGN(Layer layer, load_layer(loader, layer_spec));
@@ -89,9 +98,11 @@ Result<Transformer::Layer> Transformer::load_layer(WeightLoader& loader, const L
   layer.parallel = spec.parallel;
   layer.residual_multiplier = spec.residual_multiplier;
   QUIRE_ASSIGN(layer.input_norm, Norm::load(loader, spec.prefix, spec.input_norm, hidden_size));
-  QUIRE_ASSIGN(layer.post_mixer_norm, Norm::load(loader, spec.prefix, spec.post_mixer_norm, hidden_size));
+  QUIRE_ASSIGN(layer.post_mixer_norm,
+               Norm::load(loader, spec.prefix, spec.post_mixer_norm, hidden_size));
   QUIRE_ASSIGN(layer.mlp_norm, Norm::load(loader, spec.prefix, spec.mlp_norm, hidden_size));
-  QUIRE_ASSIGN(layer.post_mlp_norm, Norm::load(loader, spec.prefix, spec.post_mlp_norm, hidden_size));
+  QUIRE_ASSIGN(layer.post_mlp_norm,
+               Norm::load(loader, spec.prefix, spec.post_mlp_norm, hidden_size));
   QUIRE_ASSIGN(layer.mixer, load_mixer(loader, spec, hidden_size));
   QUIRE_ASSIGN(layer.mlp, load_mlp(loader, spec, hidden_size));
   place_in_caches(*layer.mixer);
@@ -120,11 +131,13 @@ std::size_t Transformer::workspace_bytes(std::int64_t max_rows, std::int64_t max
     if (layer.mlp) widest = std::max(widest, layer.mlp->scratch_floats_per_row());
   }
   for (const Rope& rope : ropes_) tables += rope.scratch_floats_per_row();
-  const std::int64_t floats = max_rows * (2 * hidden_size + tables + widest) + max_logits * hidden_size;
+  const std::int64_t floats =
+      max_rows * (2 * hidden_size + tables + widest) + max_logits * hidden_size;
   return static_cast<std::size_t>(floats) * sizeof(float) + kWorkspaceSlack;
 }
 
-void Transformer::embed(const ModelInput& input, Workspace& workspace, float* scratch, float* hidden) const {
+void Transformer::embed(const ModelInput& input, Workspace& workspace, float* scratch,
+                        float* hidden) const {
   const std::int64_t rows = input.rows();
   backend_.embed(embedding_, input.token_ids, hidden);
   if (spec_.embedding_multiplier != 1.0f)
@@ -141,7 +154,8 @@ void Transformer::embed(const ModelInput& input, Workspace& workspace, float* sc
   if (!embedding_norm_.none()) embedding_norm_.forward(backend_, hidden, rows, hidden);
 }
 
-void Transformer::forward(const ModelInput& input, KvCache& cache, Workspace& workspace, float* hidden) {
+void Transformer::forward(const ModelInput& input, KvCache& cache, Workspace& workspace,
+                          float* hidden) {
   const std::int64_t rows = input.rows();
   const std::size_t mark = workspace.mark();
   float* const normed = workspace.take<float>(rows * hidden_size);
@@ -167,21 +181,23 @@ const float* Transformer::normed_input(const Step& step, const Norm& norm) const
 }
 
 template <class Run>
-void Transformer::add_branch(const Step& step, const float* x, const Norm& post, float multiplier, Run&& run) const {
-  if (post.none() && multiplier == 1.0f && x != step.hidden) return run(x, Epilogue::kAdd, step.hidden);
+void Transformer::add_branch(const Step& step, const float* x, const Norm& post, float multiplier,
+                             Run&& run) const {
+  if (post.none() && multiplier == 1.0f && x != step.hidden)
+    return run(x, Epilogue::kAdd, step.hidden);
   run(x, Epilogue::kStore, step.branch);
   if (!post.none()) post.forward(backend_, step.branch, step.rows, step.branch);
   backend_.add_scaled(step.branch, multiplier, nullptr, step.rows, hidden_size, step.hidden);
 }
 
 void Transformer::run_sequential(const Layer& layer, const Step& step) const {
-  add_branch(step, normed_input(step, layer.input_norm), layer.post_mixer_norm, layer.residual_multiplier,
-             [&](const float* x, Epilogue epilogue, float* y) {
+  add_branch(step, normed_input(step, layer.input_norm), layer.post_mixer_norm,
+             layer.residual_multiplier, [&](const float* x, Epilogue epilogue, float* y) {
                layer.mixer->forward(backend_, step.workspace, step.context, x, epilogue, y);
              });
   if (!layer.mlp) return;
-  add_branch(step, normed_input(step, layer.mlp_norm), layer.post_mlp_norm, layer.residual_multiplier,
-             [&](const float* x, Epilogue epilogue, float* y) {
+  add_branch(step, normed_input(step, layer.mlp_norm), layer.post_mlp_norm,
+             layer.residual_multiplier, [&](const float* x, Epilogue epilogue, float* y) {
                layer.mlp->forward(backend_, step.workspace, x, step.rows, epilogue, y);
              });
 }
@@ -190,15 +206,18 @@ void Transformer::run_sequential(const Layer& layer, const Step& step) const {
 void Transformer::run_parallel(const Layer& layer, const Step& step) const {
   const float* x = normed_input(step, layer.input_norm);
   layer.mixer->forward(backend_, step.workspace, step.context, x, Epilogue::kStore, step.branch);
-  if (!layer.post_mixer_norm.none()) layer.post_mixer_norm.forward(backend_, step.branch, step.rows, step.branch);
+  if (!layer.post_mixer_norm.none())
+    layer.post_mixer_norm.forward(backend_, step.branch, step.rows, step.branch);
   if (layer.mlp) {
     if (!layer.mlp_norm.none()) x = normed_input(step, layer.mlp_norm);
     layer.mlp->forward(backend_, step.workspace, x, step.rows, Epilogue::kAdd, step.branch);
   }
-  backend_.add_scaled(step.branch, layer.residual_multiplier, nullptr, step.rows, hidden_size, step.hidden);
+  backend_.add_scaled(step.branch, layer.residual_multiplier, nullptr, step.rows, hidden_size,
+                      step.hidden);
 }
 
-void Transformer::logits(const float* hidden, std::int64_t rows, Workspace& workspace, float* logits) {
+void Transformer::logits(const float* hidden, std::int64_t rows, Workspace& workspace,
+                         float* logits) {
   const std::size_t mark = workspace.mark();
   const float* x = hidden;
   if (!final_norm_.none()) {

@@ -1,4 +1,5 @@
-// Any decoder-only model: loads what a ModelSpec describes and runs it, layer by layer. Engine thread only.
+// Any decoder-only model: loads what a ModelSpec describes and runs it, layer by layer. Engine
+// thread only.
 #pragma once
 
 #include <memory>
@@ -16,12 +17,15 @@ namespace quire {
 
 class Transformer final : public Model {
  public:
-  // Packs the weights for `backend`, which outlives the model. Errors name the tensor or the option.
-  static Result<std::unique_ptr<Model>> load(ModelSpec spec, const WeightSource& weights, Backend& backend);
+  // Packs the weights for `backend`, which outlives the model. Errors name the tensor or the
+  // option.
+  static Result<std::unique_ptr<Model>> load(ModelSpec spec, const WeightSource& weights,
+                                             Backend& backend);
 
   KvGeometry kv_geometry(std::int32_t block_size, DType kv_dtype) const override;
   std::size_t workspace_bytes(std::int64_t max_rows, std::int64_t max_logits) const override;
-  void forward(const ModelInput& input, KvCache& cache, Workspace& workspace, float* hidden) override;
+  void forward(const ModelInput& input, KvCache& cache, Workspace& workspace,
+               float* hidden) override;
   void logits(const float* hidden, std::int64_t rows, Workspace& workspace, float* logits) override;
   void reserve_slots(std::int32_t slots) override { states_.reserve_slots(slots); }
 
@@ -29,7 +33,7 @@ class Transformer final : public Model {
   struct Layer {
     Norm input_norm, post_mixer_norm, mlp_norm, post_mlp_norm;
     std::unique_ptr<Mixer> mixer;
-    std::unique_ptr<FeedForward> mlp;     // null: none
+    std::unique_ptr<FeedForward> mlp;  // null: none
     bool parallel = false;
     float residual_multiplier = 1.0f;
   };
@@ -54,20 +58,21 @@ class Transformer final : public Model {
   void run_parallel(const Layer& layer, const Step& step) const;
   // hidden += multiplier * post(run(x, …)); run writes or adds its result to what it is given.
   template <class Run>
-  void add_branch(const Step& step, const float* x, const Norm& post, float multiplier, Run&& run) const;
+  void add_branch(const Step& step, const float* x, const Norm& post, float multiplier,
+                  Run&& run) const;
   // norm(hidden), or hidden itself where there is no norm.
   const float* normed_input(const Step& step, const Norm& norm) const;
 
   const ModelSpec spec_;
   Backend& backend_;
-  TensorView embedding_, position_embedding_;   // in the mapped file
+  TensorView embedding_, position_embedding_;  // in the mapped file
   Norm embedding_norm_, final_norm_;
   std::vector<Rope> ropes_;
   std::vector<Layer> layers_;
   std::unique_ptr<Linear> head_;
   std::vector<KvGroup> kv_groups_;
   RecurrentStore states_;
-  std::vector<RopeTable> tables_;               // of the step in progress
+  std::vector<RopeTable> tables_;  // of the step in progress
 };
 
 }  // namespace quire

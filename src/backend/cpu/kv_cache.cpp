@@ -50,8 +50,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       const std::int64_t pos = batch.start_pos[s] + (r - batch.row_begin[s]);
       const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
       const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
-      std::byte* const block =
-          cache.groups[group].data() + batch.block_table[entry] * block_bytes;
+      std::byte* const block = cache.groups[group].data() + batch.block_table[entry] * block_bytes;
       store.rows = static_cast<std::int32_t>(run);
       store.offset = static_cast<std::int32_t>(pos % block_size);
       for (std::int64_t h = 0; h < params.kv_heads; ++h) {
@@ -69,7 +68,8 @@ void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
                           std::int64_t v_stride, const AttentionBatch& batch,
                           const AttentionParams& params, KvCache& kv_cache) {
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
-  const std::int64_t elements = std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
+  const std::int64_t elements =
+      std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
   for_rows(batch.row_begin.back(), elements, [&](std::int64_t begin, std::int64_t end) {
     store_rows({k, v, k_stride, v_stride}, batch, params, cache, begin, end);
   });

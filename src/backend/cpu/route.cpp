@@ -1,5 +1,5 @@
-// Which experts a token goes to, and with which weights. A few hundred numbers per row: plain code, one row at a time.
-// Sums run over experts in ascending order; ties go to the lower expert.
+// Which experts a token goes to, and with which weights. A few hundred numbers per row: plain code,
+// one row at a time. Sums run over experts in ascending order; ties go to the lower expert.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,8 @@ constexpr std::int32_t kMaxExperts = 1024;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 using Row = std::array<float, kMaxExperts>;
 
-// Takes experts out one after the other, each once whatever the scores are (NaN loses to every number).
+// Takes experts out one after the other, each once whatever the scores are (NaN loses to every
+// number).
 class Chooser {
  public:
   // The best of those left.
@@ -23,7 +24,9 @@ class Chooser {
     std::int32_t best = -1;
     for (std::int32_t e = 0; e < n; ++e) {
       if (taken_[static_cast<std::size_t>(e)]) continue;
-      if (best < 0 || scores[e] > scores[best] || (std::isnan(scores[best]) && !std::isnan(scores[e]))) best = e;
+      if (best < 0 || scores[e] > scores[best] ||
+          (std::isnan(scores[best]) && !std::isnan(scores[e])))
+        best = e;
     }
     taken_[static_cast<std::size_t>(best)] = true;
     return best;
@@ -66,8 +69,8 @@ void limit_groups(const RouteArgs& args, float* choice) {
   }
 }
 
-// SparseMixer at inference (Liu et al., 2023; PhiMoE): each expert is the best of those left, weighted by the softmax
-// over those whose logit is near it.
+// SparseMixer at inference (Liu et al., 2023; PhiMoE): each expert is the best of those left,
+// weighted by the softmax over those whose logit is near it.
 void route_sparse_mixer(const RouteArgs& args, const float* logits, std::int32_t* ids,
                         float* weights) {
   Row left, near;
@@ -108,17 +111,20 @@ void route_row(const RouteArgs& args, const float* logits, std::int32_t* ids, fl
   if (args.groups > 1) limit_groups(args, choice.data());
   Chooser chooser;
   for (std::int32_t k = 0; k < args.top_k; ++k) ids[k] = chooser.take(choice.data(), args.experts);
-  for (std::int32_t k = 0; k < args.top_k; ++k) weights[k] = scores[static_cast<std::size_t>(ids[k])];
+  for (std::int32_t k = 0; k < args.top_k; ++k)
+    weights[k] = scores[static_cast<std::size_t>(ids[k])];
   if (args.score == RouterScore::kSoftmaxOfTopK) softmax(weights, args.top_k, weights);
   if (args.score == RouterScore::kSigmoidInput) {
-    for (std::int32_t k = 0; k < args.top_k; ++k) weights[k] = 1.0f / ref::sigmoid_divisor(weights[k]);
+    for (std::int32_t k = 0; k < args.top_k; ++k)
+      weights[k] = 1.0f / ref::sigmoid_divisor(weights[k]);
   }
   float divisor = 1.0f;
   if (args.normalize) {
     divisor = args.normalize_epsilon;
     for (std::int32_t k = 0; k < args.top_k; ++k) divisor += weights[k];
   }
-  for (std::int32_t k = 0; k < args.top_k; ++k) weights[k] = weights[k] / divisor * args.weight_scale;
+  for (std::int32_t k = 0; k < args.top_k; ++k)
+    weights[k] = weights[k] / divisor * args.weight_scale;
 }
 
 }  // namespace

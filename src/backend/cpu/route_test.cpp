@@ -1,4 +1,5 @@
-// Choice and weights of experts against the papers' rules, written out by hand for small rows; sums of experts' rows.
+// Choice and weights of experts against the papers' rules, written out by hand for small rows; sums
+// of experts' rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,7 +101,8 @@ TEST(Route, NanLogitsStillGiveDistinctExperts) {
 
 TEST(Combine, AddsRowsInOrderOfRank) {
   constexpr std::int64_t kRows = 40, kN = 100;
-  const auto x = random_floats(2 * kRows * kN, 1), weights = random_floats(2 * kRows, 2), old = random_floats(kRows * kN, 3);
+  const auto x = random_floats(2 * kRows * kN, 1), weights = random_floats(2 * kRows, 2),
+             old = random_floats(kRows * kN, 3);
   std::vector<std::int32_t> index;
   for (std::int32_t i = 0; i < 2 * kRows; ++i) index.push_back((i * 7 + 3) % (2 * kRows));
   std::vector<float> stored[2], added[2];
@@ -108,9 +110,11 @@ TEST(Combine, AddsRowsInOrderOfRank) {
     const auto backend = make_backend(*available_kernels().front(), threads);
     std::vector<float>& y = stored[threads / 2];
     y.assign(kRows * kN, NAN);
-    backend->combine(x.data(), index.data(), weights.data(), kRows, 2, kN, Epilogue::kStore, y.data());
+    backend->combine(x.data(), index.data(), weights.data(), kRows, 2, kN, Epilogue::kStore,
+                     y.data());
     added[threads / 2] = old;
-    backend->combine(x.data(), index.data(), weights.data(), kRows, 2, kN, Epilogue::kAdd, added[threads / 2].data());
+    backend->combine(x.data(), index.data(), weights.data(), kRows, 2, kN, Epilogue::kAdd,
+                     added[threads / 2].data());
   }
   EXPECT_TRUE(same_bits(stored[0], stored[1]));
   EXPECT_TRUE(same_bits(added[0], added[1]));
@@ -143,7 +147,8 @@ TEST(Norm, HeadsInsideARowWithWeightsOfTheirOwn) {
       }
       const std::size_t head = (i - 4) / kDim;
       double squares = 0;
-      for (std::size_t d = 0; d < kDim; ++d) squares += std::pow(x[r * kStride + 4 + head * kDim + d], 2.0);
+      for (std::size_t d = 0; d < kDim; ++d)
+        squares += std::pow(x[r * kStride + 4 + head * kDim + d], 2.0);
       EXPECT_NEAR(y[at], x[at] / std::sqrt(squares / kDim + 1e-5) * w[i - 4], 1e-5);
     }
   }

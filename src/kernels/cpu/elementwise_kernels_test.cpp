@@ -1,5 +1,6 @@
-// Layer norm, activations and the other element-by-element kernels: the reference against plain formulas in double, the
-// tables against the reference's bits. The same for attention's soft cap, slopes and chunks.
+// Layer norm, activations and the other element-by-element kernels: the reference against plain
+// formulas in double, the tables against the reference's bits. The same for attention's soft cap,
+// slopes and chunks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,8 +93,8 @@ double plain_activation(const Activation& a, double x) {
 
 TEST(ElementwiseKernels, Activations) {
   using Kind = ActivationKind;
-  const Activation all[] = {{Kind::kSilu},      {Kind::kGeluTanh}, {Kind::kGeluErf}, {Kind::kGeluQuick},
-                            {Kind::kRelu},      {Kind::kRelu2},    xielu(),          {Kind::kSwigluOai}};
+  const Activation all[] = {{Kind::kSilu}, {Kind::kGeluTanh}, {Kind::kGeluErf}, {Kind::kGeluQuick},
+                            {Kind::kRelu}, {Kind::kRelu2},    xielu(),          {Kind::kSwigluOai}};
   for (const Activation& a : all) {
     for (const std::int64_t n : {1, 16, 37, 200}) {
       auto gate = random_floats(n, 3, 4.0f), up = random_floats(n, 4, 4.0f);
@@ -103,14 +104,18 @@ TEST(ElementwiseKernels, Activations) {
         reference().activate(a, gate.data(), gated ? up.data() : nullptr, n, expected.data());
         for (std::size_t i = 0; i < gate.size(); ++i) {
           double exact = plain_activation(a, gate[i]);
-          if (gated && a.kind == Kind::kSwigluOai) exact *= std::clamp(up[i], -a.limit, a.limit) + 1.0;
-          else if (gated) exact *= up[i];
-          EXPECT_NEAR(expected[i], exact, 3e-6 * (1 + std::abs(exact))) << static_cast<int>(a.kind) << " " << gate[i];
+          if (gated && a.kind == Kind::kSwigluOai)
+            exact *= std::clamp(up[i], -a.limit, a.limit) + 1.0;
+          else if (gated)
+            exact *= up[i];
+          EXPECT_NEAR(expected[i], exact, 3e-6 * (1 + std::abs(exact)))
+              << static_cast<int>(a.kind) << " " << gate[i];
         }
         for (const Table& table : tables()) {
           std::vector<float> y(gate.size());
           table.kernels.activate(a, gate.data(), gated ? up.data() : nullptr, n, y.data());
-          EXPECT_TRUE(same_bits(y, expected)) << table.name << " kind " << static_cast<int>(a.kind) << " n " << n;
+          EXPECT_TRUE(same_bits(y, expected))
+              << table.name << " kind " << static_cast<int>(a.kind) << " n " << n;
         }
       }
     }
@@ -124,7 +129,8 @@ void check_map(const std::function<void(const VectorKernels&, std::int64_t, floa
     const auto x = random_floats(n, 5, 20.0f);
     std::vector<float> expected = x;
     run(reference(), n, expected.data());
-    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(expected[i], exact(i, x[i]), 3e-6 * (1 + std::abs(x[i])));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      EXPECT_NEAR(expected[i], exact(i, x[i]), 3e-6 * (1 + std::abs(x[i])));
     for (const Table& table : tables()) {
       std::vector<float> y = x;
       run(table.kernels, n, y.data());
@@ -135,27 +141,33 @@ void check_map(const std::function<void(const VectorKernels&, std::int64_t, floa
 
 TEST(ElementwiseKernels, MapsGatesAndSums) {
   const auto other = random_floats(64, 6);
-  check_map([](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kScale, 0.3f, n, x); },
-            [](std::size_t, double x) { return 0.3f * x; });
-  check_map([](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kClamp, 7.0f, n, x); },
-            [](std::size_t, double x) { return std::clamp(x, -7.0, 7.0); });
-  check_map([](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kSoftCap, 15.0f, n, x); },
-            [](std::size_t, double x) { return 15 * std::tanh(x / 15); });
-  check_map([&](const VectorKernels& k, std::int64_t n, float* x) { k.sigmoid_mul(other.data(), n, x); },
-            [&](std::size_t i, double x) { return x * sigmoid(other[i]); });
-  check_map([&](const VectorKernels& k, std::int64_t n, float* x) { k.add_scaled(other.data(), 2.5f, n, x); },
+  check_map(
+      [](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kScale, 0.3f, n, x); },
+      [](std::size_t, double x) { return 0.3f * x; });
+  check_map(
+      [](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kClamp, 7.0f, n, x); },
+      [](std::size_t, double x) { return std::clamp(x, -7.0, 7.0); });
+  check_map(
+      [](const VectorKernels& k, std::int64_t n, float* x) { k.map(MapOp::kSoftCap, 15.0f, n, x); },
+      [](std::size_t, double x) { return 15 * std::tanh(x / 15); });
+  check_map(
+      [&](const VectorKernels& k, std::int64_t n, float* x) { k.sigmoid_mul(other.data(), n, x); },
+      [&](std::size_t i, double x) { return x * sigmoid(other[i]); });
+  check_map([&](const VectorKernels& k, std::int64_t n,
+                float* x) { k.add_scaled(other.data(), 2.5f, n, x); },
             [&](std::size_t i, double x) { return x + 2.5 * other[i]; });
 }
 
 // One sequence in one block of float32.
 struct PlainCache {
-  std::vector<float> k, v;             // [position][dim]
+  std::vector<float> k, v;  // [position][dim]
   std::vector<float> block;
   KvHead head;
   std::int32_t number = 0;
 
   PlainCache(std::int32_t positions, std::int32_t dim)
-      : k(random_floats(std::int64_t{positions} * dim, 11)), v(random_floats(std::int64_t{positions} * dim, 12)) {
+      : k(random_floats(std::int64_t{positions} * dim, 11)),
+        v(random_floats(std::int64_t{positions} * dim, 12)) {
     block.resize(static_cast<std::size_t>(2 * 256 * dim));
     KvStore store;
     store.k = k.data();
@@ -178,14 +190,16 @@ struct PlainCache {
 std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
   const auto vectors = static_cast<std::size_t>(item.rows * item.heads);
   const auto padded = static_cast<std::size_t>(round_up_16(item.kv.v_head_dim));
-  std::vector<float> scratch(static_cast<std::size_t>(attention_scratch_floats(item.kv.head_dim, item.kv.v_head_dim)));
+  std::vector<float> scratch(
+      static_cast<std::size_t>(attention_scratch_floats(item.kv.head_dim, item.kv.v_head_dim)));
   std::vector<float> max(vectors), sum(vectors), acc(vectors * padded);
   item.scratch = scratch.data();
   const SoftmaxState state{max.data(), sum.data(), acc.data()};
   kernels.attention_span(item, state);
   std::vector<float> out(vectors * static_cast<std::size_t>(item.kv.v_head_dim));
-  kernels.attention_finish(state, static_cast<std::int64_t>(vectors), item.heads, item.kv.v_head_dim,
-                           std::int64_t{item.heads} * item.kv.v_head_dim, out.data());
+  kernels.attention_finish(state, static_cast<std::int64_t>(vectors), item.heads,
+                           item.kv.v_head_dim, std::int64_t{item.heads} * item.kv.v_head_dim,
+                           out.data());
   return out;
 }
 
@@ -225,7 +239,8 @@ TEST(AttentionOptions, SoftCapSlopesAndChunks) {
           for (std::int64_t d = 0; d < kDim; ++d)
             EXPECT_NEAR(out[static_cast<std::size_t>(i * kDim + d)], acc[d] / sum, 2e-5);
         }
-        for (const Table& table : tables()) EXPECT_TRUE(same_bits(attend(table.kernels, item), out)) << table.name;
+        for (const Table& table : tables())
+          EXPECT_TRUE(same_bits(attend(table.kernels, item), out)) << table.name;
       }
     }
   }

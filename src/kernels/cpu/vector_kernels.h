@@ -56,12 +56,12 @@ struct AttentionItem {
   std::int32_t rows = 0, heads = 0;  // rows * heads <= kMaxQueryVectors
   std::int64_t first_pos = 0;        // position of row 0
   float scale = 1.0f;
-  std::int32_t window = 0;   // keys a row reaches, itself included; 0: all
-  std::int32_t chunk = 0;    // only keys of the same block of this many positions; 0: all
-  float soft_cap = 0.0f;     // a score becomes cap * tanh(score / cap); 0: off
+  std::int32_t window = 0;       // keys a row reaches, itself included; 0: all
+  std::int32_t chunk = 0;        // only keys of the same block of this many positions; 0: all
+  float soft_cap = 0.0f;         // a score becomes cap * tanh(score / cap); 0: off
   const float* alibi = nullptr;  // [heads]: slope * (key - row) is added to a score; null: off
-  std::int64_t span = 0;     // keys [span * kKvSpan, (span + 1) * kKvSpan)
-  float* scratch = nullptr;  // attention_scratch_floats(), 64-byte aligned
+  std::int64_t span = 0;         // keys [span * kKvSpan, (span + 1) * kKvSpan)
+  float* scratch = nullptr;      // attention_scratch_floats(), 64-byte aligned
 };
 
 // One position run inside one block: `rows` rows go to offsets [offset, offset + rows).
@@ -86,14 +86,14 @@ inline constexpr std::int64_t attention_scratch_floats(std::int64_t head_dim,
 // out = act(gate) * up, or act(gate) alone where there is no up.
 //   kSilu, kGeluQuick:  x / (1 + exp(-a x)), a = 1, 1.702
 //   kGeluTanh:          x / (1 + exp(-2 u)), u = 0.79788456 * fma(0.044715 x^2, x, x)
-//   kGeluErf:           max(x, 0) - 0.5 |x| erfc(|x| / sqrt 2), erfc as in Abramowitz and Stegun 7.1.26
-//   kRelu, kRelu2:      max(x, 0), its square
-//   kXielu:             x > 0: alpha_p x^2 + beta x, else (exp(min(x, eps)) - 1 - x) alpha_n + beta x
-//   kSwigluOai:         g = min(gate, limit), u = clamp(up, limit): g / (1 + exp(-alpha g)) * (u + 1)
+//   kGeluErf:           max(x, 0) - 0.5 |x| erfc(|x| / sqrt 2), erfc as in Abramowitz and
+//   Stegun 7.1.26 kRelu, kRelu2:      max(x, 0), its square kXielu:             x > 0: alpha_p x^2
+//   + beta x, else (exp(min(x, eps)) - 1 - x) alpha_n + beta x kSwigluOai:         g = min(gate,
+//   limit), u = clamp(up, limit): g / (1 + exp(-alpha g)) * (u + 1)
 struct Activation {
   ActivationKind kind = ActivationKind::kSilu;
-  float alpha = 1.702f, limit = 7.0f;                                    // kSwigluOai
-  float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, xielu_eps = 0.0f;   // kXielu
+  float alpha = 1.702f, limit = 7.0f;                                   // kSwigluOai
+  float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, xielu_eps = 0.0f;  // kXielu
 };
 
 // Whole rows in place: x * a; x in [-a, a]; a * tanh(x / a).
@@ -103,13 +103,13 @@ struct VectorKernels {
   // y[i] = (x[i] * (1 / sqrt(lane_sum(x^2) / n + eps))) * w[i]; squares are accumulated by FMA. y
   // may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, std::int64_t n, float* y) = nullptr;
-  // m = lane_sum(x) / n; v = lane_sum((x - m)^2) / n by FMA; y[i] = ((x[i] - m) * (1 / sqrt(v + eps))) * w[i],
-  // by FMA + b[i] where b is not null. y may be x.
+  // m = lane_sum(x) / n; v = lane_sum((x - m)^2) / n by FMA; y[i] = ((x[i] - m) * (1 / sqrt(v +
+  // eps))) * w[i], by FMA + b[i] where b is not null. y may be x.
   void (*layer_norm)(const float* x, const float* w, const float* b, float eps, std::int64_t n,
                      float* y) = nullptr;
   // up may be null.
-  void (*activate)(const Activation& activation, const float* gate, const float* up,
-                   std::int64_t n, float* out) = nullptr;
+  void (*activate)(const Activation& activation, const float* gate, const float* up, std::int64_t n,
+                   float* out) = nullptr;
   void (*map)(MapOp op, float a, std::int64_t n, float* x) = nullptr;
   // x[i] = x[i] / (1 + exp(-gate[i]))
   void (*sigmoid_mul)(const float* gate, std::int64_t n, float* x) = nullptr;
@@ -125,11 +125,11 @@ struct VectorKernels {
   void (*store_kv)(const KvStore& store) = nullptr;
   // Sets `state` to that of the item's span alone. Tiles are taken in ascending order; in each, per
   // query vector:
-  //   s_k = sum by FMA over d ascending of (q_d * scale) * k_d; then the soft cap (as MapOp's); then
-  //   fma(slope, k - row, s_k) where there are slopes;
-  //   masked keys (after the row, before its window or chunk) apart, m' = max(m, s_k);
-  //   c = exp(m - m');  p_k = exp(s_k - m'), masked: 0;
-  //   sum = fma(sum, c, lane_sum(p));  acc = acc * c, then acc = fma(p_k, v_k, acc) over k ascending
+  //   s_k = sum by FMA over d ascending of (q_d * scale) * k_d; then the soft cap (as MapOp's);
+  //   then fma(slope, k - row, s_k) where there are slopes; masked keys (after the row, before its
+  //   window or chunk) apart, m' = max(m, s_k); c = exp(m - m');  p_k = exp(s_k - m'), masked: 0;
+  //   sum = fma(sum, c, lane_sum(p));  acc = acc * c, then acc = fma(p_k, v_k, acc) over k
+  //   ascending
   void (*attention_span)(const AttentionItem& item, const SoftmaxState& state) = nullptr;
   // Adds the state of the next span: m' = max(m, n.m); c = exp(m - m'); e = exp(n.m - m');
   //   sum = fma(n.sum, e, sum * c);  acc = fma(n.acc, e, acc * c)

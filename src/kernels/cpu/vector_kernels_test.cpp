@@ -155,11 +155,11 @@ TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
       const auto store = [&](const VectorKernels& kernels) {
         std::vector<std::byte> block(
             static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
-        KvStore s{rows.data(),  rows.data() + head_dim,
-                  stride,       stride,
-                  kRows,        block.data(),
-                  kBlock,       kOffset,
-                  head_dim,     v_dim,
+        KvStore s{rows.data(), rows.data() + head_dim,
+                  stride,      stride,
+                  kRows,       block.data(),
+                  kBlock,      kOffset,
+                  head_dim,    v_dim,
                   dtype};
         kernels.store_kv(s);
         return block;

@@ -1,4 +1,5 @@
-// Shared by the tests of vector kernels: every table that this machine can run, the reference, random data.
+// Shared by the tests of vector kernels: every table that this machine can run, the reference,
+// random data.
 #pragma once
 
 #include <cstdint>

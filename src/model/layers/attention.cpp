@@ -12,14 +12,16 @@ void append_rows(Rows& rows, std::int64_t begin, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) rows.push_back(begin + i);
 }
 
-// Rows of a fused matrix in the order q | k | v, where the file has them in `blocks` of `q_per_block` query heads, a
-// key head and a value head.
+// Rows of a fused matrix in the order q | k | v, where the file has them in `blocks` of
+// `q_per_block` query heads, a key head and a value head.
 Rows unfuse(std::int64_t blocks, std::int64_t q_per_block, std::int64_t head_dim) {
   const std::int64_t block = (q_per_block + 2) * head_dim;
   Rows rows;
   for (std::int64_t b = 0; b < blocks; ++b) append_rows(rows, b * block, q_per_block * head_dim);
-  for (std::int64_t b = 0; b < blocks; ++b) append_rows(rows, b * block + q_per_block * head_dim, head_dim);
-  for (std::int64_t b = 0; b < blocks; ++b) append_rows(rows, b * block + (q_per_block + 1) * head_dim, head_dim);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    append_rows(rows, b * block + q_per_block * head_dim, head_dim);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    append_rows(rows, b * block + (q_per_block + 1) * head_dim, head_dim);
   return rows;
 }
 
@@ -42,7 +44,8 @@ std::vector<WeightLoader::Part> qkv_parts(const AttentionSpec& spec, const std::
     case QkvLayout::kPerHead:
       return {{prefix + spec.qkv, q + 2 * kv, t, unfuse(spec.q_heads, 1, spec.head_dim)}};
     case QkvLayout::kPerGroup:
-      return {{prefix + spec.qkv, q + 2 * kv, t, unfuse(spec.kv_heads, spec.q_heads / spec.kv_heads, spec.head_dim)}};
+      return {{prefix + spec.qkv, q + 2 * kv, t,
+               unfuse(spec.kv_heads, spec.q_heads / spec.kv_heads, spec.head_dim)}};
   }
   std::vector<WeightLoader::Part> parts = {
       {prefix + spec.q, q, t, {}}, {prefix + spec.k, kv, t, {}}, {prefix + spec.v, kv, t, {}}};
@@ -65,12 +68,14 @@ Result<Norm> load_norm(WeightLoader& loader, const std::string& prefix, const At
 
 }  // namespace
 
-Result<std::unique_ptr<Mixer>> Attention::load(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                               const AttentionSpec& spec) {
-  if (spec.q_heads <= 0 || spec.kv_heads <= 0 || spec.head_dim <= 0 || spec.q_heads % spec.kv_heads != 0)
-    return make_error(ErrorCode::kBadFile,
-                      "{} query heads, {} key-value heads of {}: the first must be a multiple of the second",
-                      spec.q_heads, spec.kv_heads, spec.head_dim);
+Result<std::unique_ptr<Mixer>> Attention::load(WeightLoader& loader, const std::string& prefix,
+                                               std::int64_t hidden, const AttentionSpec& spec) {
+  if (spec.q_heads <= 0 || spec.kv_heads <= 0 || spec.head_dim <= 0 ||
+      spec.q_heads % spec.kv_heads != 0)
+    return make_error(
+        ErrorCode::kBadFile,
+        "{} query heads, {} key-value heads of {}: the first must be a multiple of the second",
+        spec.q_heads, spec.kv_heads, spec.head_dim);
   auto layer = std::make_unique<Attention>();
   layer->spec_ = spec;
   QUIRE_ASSIGN(layer->qkv_, loader.linear(qkv_parts(spec, prefix), hidden,
@@ -88,8 +93,9 @@ Result<std::unique_ptr<Mixer>> Attention::load(WeightLoader& loader, const std::
   params.q_heads = spec.q_heads;
   params.kv_heads = spec.kv_heads;
   params.head_dim = params.v_head_dim = spec.head_dim;
-  params.scale = spec.scale != 0 ? spec.scale
-                                 : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
+  params.scale = spec.scale != 0
+                     ? spec.scale
+                     : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   params.window = spec.window;
   params.chunk = spec.chunk;
   params.soft_cap = spec.soft_cap;
@@ -121,26 +127,30 @@ void Attention::scale_by_position(Backend& backend, Workspace& workspace, const 
   for (std::int64_t r = 0; r < input.rows(); ++r) {
     const double position = input.positions[static_cast<std::size_t>(r)];
     const double steps = std::floor((position + 1) / static_cast<double>(spec_.temperature_floor));
-    factors[r] = static_cast<float>(1 + static_cast<double>(spec_.temperature_scale) * std::log1p(steps));
+    factors[r] =
+        static_cast<float>(1 + static_cast<double>(spec_.temperature_scale) * std::log1p(steps));
   }
-  backend.scale_rows(factors, input.rows(), std::int64_t{spec_.q_heads} * spec_.head_dim, qkv_->outputs, projected);
+  backend.scale_rows(factors, input.rows(), std::int64_t{spec_.q_heads} * spec_.head_dim,
+                     qkv_->outputs, projected);
 }
 
 void Attention::prepare(Backend& backend, Workspace& workspace, const MixerContext& context,
-                        const AttentionParams& params, const RopeTable& rope, float* projected) const {
+                        const AttentionParams& params, const RopeTable& rope,
+                        float* projected) const {
   const std::int64_t rows = context.input.rows(), stride = qkv_->outputs;
   const AttentionBatch& batch = context.input.groups[static_cast<std::size_t>(params.group)];
   if (!spec_.norm_after_rope) norm_heads(backend, rows, projected);
   if (spec_.clip_qkv > 0) backend.map(MapKind::kClamp, spec_.clip_qkv, projected, rows, stride);
   if (spec_.temperature_scale != 0) scale_by_position(backend, workspace, context.input, projected);
   if (!spec_.norm_after_rope && !spec_.output_gate) {
-    backend.rope_and_store(projected, rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, batch, params,
-                           context.cache);
+    backend.rope_and_store(projected, rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, batch,
+                           params, context.cache);
     return;
   }
   if (rope.rotary_dim > 0) {
-    const RopeArgs args{rope.cos,           rope.sin,         rope.rotary_dim,
-                        rope.interleaved,   spec_.q_heads + spec_.kv_heads, spec_.head_dim, stride};
+    const RopeArgs args{
+        rope.cos,       rope.sin, rope.rotary_dim, rope.interleaved, spec_.q_heads + spec_.kv_heads,
+        spec_.head_dim, stride};
     backend.rope(args, rows, projected);
   }
   if (spec_.norm_after_rope) norm_heads(backend, rows, projected);
@@ -149,17 +159,18 @@ void Attention::prepare(Backend& backend, Workspace& workspace, const MixerConte
   backend.store_kv(k, stride, v, stride, batch, params, context.cache);
 }
 
-void Attention::forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x,
-                        Epilogue epilogue, float* y) const {
+void Attention::forward(Backend& backend, Workspace& workspace, const MixerContext& context,
+                        const float* x, Epilogue epilogue, float* y) const {
   const std::int64_t rows = context.input.rows();
   AttentionParams params = params_;
   params.group = kv_group_index;
   params.layer = kv_layer;
   const AttentionBatch& batch = context.input.groups[static_cast<std::size_t>(params.group)];
-  const RopeTable rope = spec_.rope >= 0 ? context.ropes[static_cast<std::size_t>(spec_.rope)] : RopeTable{};
+  const RopeTable rope =
+      spec_.rope >= 0 ? context.ropes[static_cast<std::size_t>(spec_.rope)] : RopeTable{};
   const std::size_t mark = workspace.mark();
   float* projected = workspace.take<float>(rows * qkv_->outputs);
-  float* mixed = workspace.take<float>(rows * output_->inputs);   // [rows, q_heads * v_head_dim]
+  float* mixed = workspace.take<float>(rows * output_->inputs);  // [rows, q_heads * v_head_dim]
   backend.linear(x, rows, *qkv_, projected, Epilogue::kStore);
   prepare(backend, workspace, context, params, rope, projected);
   backend.attention(projected, qkv_->outputs, batch, params, context.cache, mixed);
@@ -171,6 +182,8 @@ void Attention::forward(Backend& backend, Workspace& workspace, const MixerConte
   workspace.release_to(mark);
 }
 
-std::int64_t Attention::scratch_floats_per_row() const { return qkv_->outputs + output_->inputs + 1; }
+std::int64_t Attention::scratch_floats_per_row() const {
+  return qkv_->outputs + output_->inputs + 1;
+}
 
 }  // namespace quire

@@ -16,25 +16,26 @@ namespace quire {
 class Attention final : public Mixer {
  public:
   // prefix: "model.layers.3."
-  static Result<std::unique_ptr<Mixer>> load(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                             const AttentionSpec& spec);
-  void forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x, Epilogue epilogue,
-               float* y) const override;
+  static Result<std::unique_ptr<Mixer>> load(WeightLoader& loader, const std::string& prefix,
+                                             std::int64_t hidden, const AttentionSpec& spec);
+  void forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x,
+               Epilogue epilogue, float* y) const override;
   std::int64_t scratch_floats_per_row() const override;
   std::optional<KvGroup> kv_group() const override;
 
  private:
   // Norms, positions and the cache, one after the other.  projected: [rows, q | k | v | gate]
-  void prepare(Backend& backend, Workspace& workspace, const MixerContext& context, const AttentionParams& params,
-               const RopeTable& rope, float* projected) const;
+  void prepare(Backend& backend, Workspace& workspace, const MixerContext& context,
+               const AttentionParams& params, const RopeTable& rope, float* projected) const;
   void norm_heads(Backend& backend, std::int64_t rows, float* projected) const;
-  void scale_by_position(Backend& backend, Workspace& workspace, const ModelInput& input, float* projected) const;
+  void scale_by_position(Backend& backend, Workspace& workspace, const ModelInput& input,
+                         float* projected) const;
 
   AttentionSpec spec_;
-  AttentionParams params_;          // group and layer come from the model
+  AttentionParams params_;  // group and layer come from the model
   std::vector<float> sinks_;
   Norm q_norm_, k_norm_;
-  std::unique_ptr<Linear> qkv_;     // rows q | k | v | gate
+  std::unique_ptr<Linear> qkv_;  // rows q | k | v | gate
   std::unique_ptr<Linear> output_;
 };
 

@@ -13,7 +13,9 @@
 namespace quire {
 
 // prefix: "model.layers.3."
-Result<std::vector<std::unique_ptr<FeedForward>>> load_experts(WeightLoader& loader, const std::string& prefix,
-                                                               std::int64_t hidden, const MoeSpec& spec);
+Result<std::vector<std::unique_ptr<FeedForward>>> load_experts(WeightLoader& loader,
+                                                               const std::string& prefix,
+                                                               std::int64_t hidden,
+                                                               const MoeSpec& spec);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// MLPs and mixtures of experts against plain loops in double; the ways in which files store experts give the same bits,
-// and so do tokens in any company.
+// MLPs and mixtures of experts against plain loops in double; the ways in which files store experts
+// give the same bits, and so do tokens in any company.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ void expect_near(const std::vector<float>& got, const Table& want) {
 }
 
 Table plain_mlp(const MemoryWeights& weights, const std::string& prefix, const Table& x) {
-  const Table gate = plain_linear(weights, prefix + "gate", x), up = plain_linear(weights, prefix + "up", x);
+  const Table gate = plain_linear(weights, prefix + "gate", x),
+              up = plain_linear(weights, prefix + "up", x);
   Table active = up;
   for (std::size_t r = 0; r < x.size(); ++r)
     for (std::size_t i = 0; i < up[r].size(); ++i) active[r][i] *= plain_silu(gate[r][i]);
@@ -80,12 +81,14 @@ TEST(Mlp, GatedFusedAndPlain) {
   Table active = plain_linear(weights, "layer.up", to_table(x, kHidden));
   for (auto& row : active)
     for (double& v : row) v = v > 0 ? v * v : 0;
-  expect_near(run(**Mlp::load(loader, "layer.", kHidden, spec), x), plain_linear(weights, "layer.down", active));
+  expect_near(run(**Mlp::load(loader, "layer.", kHidden, spec), x),
+              plain_linear(weights, "layer.down", active));
 
   spec.require_bias = true;
   const auto missing = Mlp::load(loader, "layer.", kHidden, spec);
   ASSERT_FALSE(missing);
-  EXPECT_NE(missing.error().message.find("layer.up.bias"), std::string::npos) << missing.error().message;
+  EXPECT_NE(missing.error().message.find("layer.up.bias"), std::string::npos)
+      << missing.error().message;
 }
 
 MoeSpec moe_spec() {
@@ -114,7 +117,8 @@ Table plain_moe(const MemoryWeights& weights, const Table& x, bool shared) {
     const auto& row = logits[r];
     std::vector<std::size_t> order(row.size());
     for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
     const double first = 1 / (1 + std::exp(row[order[1]] - row[order[0]]));
     const auto add = [&](const std::string& prefix, double factor) {
       const std::vector<double> out = plain_mlp(weights, prefix, {x[r]})[0];
@@ -123,7 +127,9 @@ Table plain_moe(const MemoryWeights& weights, const Table& x, bool shared) {
     std::fill(y[r].begin(), y[r].end(), 0.0);
     add("layer.experts." + std::to_string(order[0]) + ".", first);
     add("layer.experts." + std::to_string(order[1]) + ".", 1 - first);
-    if (shared) add("layer.shared.", 1 / (1 + std::exp(-plain_linear(weights, "layer.shared_gate", {x[r]})[0][0])));
+    if (shared)
+      add("layer.shared.",
+          1 / (1 + std::exp(-plain_linear(weights, "layer.shared_gate", {x[r]})[0][0])));
   }
   return y;
 }
@@ -154,13 +160,15 @@ TEST(Moe, FollowsThePlainLoopAndIgnoresTheCompany) {
 }
 
 // All experts' matrices `name`, one after the other; transposed: each [inputs, outputs].
-std::vector<float> stack(const MemoryWeights& weights, const std::string& name, std::int64_t inputs, bool transposed) {
+std::vector<float> stack(const MemoryWeights& weights, const std::string& name, std::int64_t inputs,
+                         bool transposed) {
   std::vector<float> all;
   for (int e = 0; e < kExperts; ++e) {
     const auto& m = weights.values("layer.experts." + std::to_string(e) + "." + name + ".weight");
     const auto outputs = static_cast<std::int64_t>(m.size()) / inputs;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(m.size()); ++i)
-      all.push_back(m[static_cast<std::size_t>(transposed ? i % outputs * inputs + i / outputs : i)]);
+      all.push_back(
+          m[static_cast<std::size_t>(transposed ? i % outputs * inputs + i / outputs : i)]);
   }
   return all;
 }
@@ -175,17 +183,22 @@ TEST(Moe, EveryStorageOfTheSameExpertsGivesTheSameBits) {
   const auto expected = run(**Moe::load(loader, "layer.", kHidden, spec), x);
 
   spec.storage = ExpertStorage::kStacked;
-  weights.set("layer.experts.gate.weight", Shape{kExperts, kWidth, kHidden}, stack(weights, "gate", kHidden, false));
-  weights.set("layer.experts.up.weight", Shape{kExperts, kWidth, kHidden}, stack(weights, "up", kHidden, false));
-  weights.set("layer.experts.down.weight", Shape{kExperts, kHidden, kWidth}, stack(weights, "down", kWidth, false));
+  weights.set("layer.experts.gate.weight", Shape{kExperts, kWidth, kHidden},
+              stack(weights, "gate", kHidden, false));
+  weights.set("layer.experts.up.weight", Shape{kExperts, kWidth, kHidden},
+              stack(weights, "up", kHidden, false));
+  weights.set("layer.experts.down.weight", Shape{kExperts, kHidden, kWidth},
+              stack(weights, "down", kWidth, false));
   EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
 
   // DBRX: the experts below each other, down turned.
   spec.down_transposed = true;
   spec.expert_suffix.clear();
   for (const char* name : {"gate", "up"})
-    weights.set(std::string("layer.experts.") + name, Shape{kExperts * kWidth, kHidden}, stack(weights, name, kHidden, false));
-  weights.set("layer.experts.down", Shape{kExperts * kWidth, kHidden}, stack(weights, "down", kWidth, true));
+    weights.set(std::string("layer.experts.") + name, Shape{kExperts * kWidth, kHidden},
+                stack(weights, name, kHidden, false));
+  weights.set("layer.experts.down", Shape{kExperts * kWidth, kHidden},
+              stack(weights, "down", kWidth, true));
   EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
 
   // gpt-oss: all turned, gate and up interleaved, biases (here zero).
@@ -196,11 +209,15 @@ TEST(Moe, EveryStorageOfTheSameExpertsGivesTheSameBits) {
   spec.expert_bias = true;
   std::vector<float> interleaved;
   const auto gate = stack(weights, "gate", kHidden, true), up = stack(weights, "up", kHidden, true);
-  for (std::size_t i = 0; i < gate.size(); ++i) interleaved.insert(interleaved.end(), {gate[i], up[i]});
+  for (std::size_t i = 0; i < gate.size(); ++i)
+    interleaved.insert(interleaved.end(), {gate[i], up[i]});
   weights.set("layer.experts.gate_up", Shape{kExperts, kHidden, 2 * kWidth}, interleaved);
-  weights.set("layer.experts.down", Shape{kExperts, kWidth, kHidden}, stack(weights, "down", kWidth, true));
-  weights.set("layer.experts.gate_up_bias", Shape{kExperts, 2 * kWidth}, std::vector<float>(kExperts * 2 * kWidth));
-  weights.set("layer.experts.down_bias", Shape{kExperts, kHidden}, std::vector<float>(kExperts * kHidden));
+  weights.set("layer.experts.down", Shape{kExperts, kWidth, kHidden},
+              stack(weights, "down", kWidth, true));
+  weights.set("layer.experts.gate_up_bias", Shape{kExperts, 2 * kWidth},
+              std::vector<float>(kExperts * 2 * kWidth));
+  weights.set("layer.experts.down_bias", Shape{kExperts, kHidden},
+              std::vector<float>(kExperts * kHidden));
   EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
 }
 

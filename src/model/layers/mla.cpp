@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace quire {
 
 Status LatentAttention::load_heads(WeightLoader& loader, const std::string& prefix) {
-  const std::int64_t heads = spec_.heads, nope = spec_.nope_dim, latent = spec_.kv_lora_rank, v = spec_.v_dim;
+  const std::int64_t heads = spec_.heads, nope = spec_.nope_dim, latent = spec_.kv_lora_rank,
+                     v = spec_.v_dim;
   const bool split = loader.has(prefix + spec_.k_b + ".weight");
   TensorView keys, values;
   if (split) {
     QUIRE_ASSIGN(keys, loader.view(prefix + spec_.k_b + ".weight", Shape{heads, latent, nope}));
     QUIRE_ASSIGN(values, loader.view(prefix + spec_.v_b + ".weight", Shape{heads, v, latent}));
   } else {
-    QUIRE_ASSIGN(keys, loader.view(prefix + spec_.kv_b + ".weight", Shape{heads * (nope + v), latent}));
+    QUIRE_ASSIGN(keys,
+                 loader.view(prefix + spec_.kv_b + ".weight", Shape{heads * (nope + v), latent}));
   }
   for (std::int64_t h = 0; h < heads; ++h) {
     std::vector<WeightMatrix> key(1), value(1);
@@ -36,29 +39,35 @@ Status LatentAttention::load_heads(WeightLoader& loader, const std::string& pref
   return {};
 }
 
-Result<std::unique_ptr<Mixer>> LatentAttention::load(WeightLoader& loader, const std::string& prefix,
-                                                     std::int64_t hidden, const MlaSpec& spec) {
+Result<std::unique_ptr<Mixer>> LatentAttention::load(WeightLoader& loader,
+                                                     const std::string& prefix, std::int64_t hidden,
+                                                     const MlaSpec& spec) {
   auto layer = std::make_unique<LatentAttention>();
   layer->spec_ = spec;
   const std::int64_t heads = spec.heads, q_width = heads * (spec.nope_dim + spec.rope_dim);
   const WeightLoader::Part kv{prefix + spec.kv_a, spec.kv_lora_rank + spec.rope_dim, false, {}};
   if (spec.q_lora_rank > 0) {
-    QUIRE_ASSIGN(layer->input_, loader.linear({{prefix + spec.q_a, spec.q_lora_rank, false, {}}, kv}, hidden));
+    QUIRE_ASSIGN(layer->input_,
+                 loader.linear({{prefix + spec.q_a, spec.q_lora_rank, false, {}}, kv}, hidden));
     QUIRE_ASSIGN(layer->q_norm_, Norm::load(loader, prefix, spec.q_norm, spec.q_lora_rank));
-    QUIRE_ASSIGN(layer->q_b_, loader.linear({{prefix + spec.q_b, q_width, false, {}}}, spec.q_lora_rank));
+    QUIRE_ASSIGN(layer->q_b_,
+                 loader.linear({{prefix + spec.q_b, q_width, false, {}}}, spec.q_lora_rank));
   } else {
     QUIRE_ASSIGN(layer->input_, loader.linear({{prefix + spec.q, q_width, false, {}}, kv}, hidden));
   }
   QUIRE_ASSIGN(layer->kv_norm_, Norm::load(loader, prefix, spec.kv_norm, spec.kv_lora_rank));
   QUIRE_TRY(layer->load_heads(loader, prefix));
-  QUIRE_ASSIGN(layer->output_, loader.linear({{prefix + spec.output, hidden, false, {}}}, heads * spec.v_dim));
+  QUIRE_ASSIGN(layer->output_,
+               loader.linear({{prefix + spec.output, hidden, false, {}}}, heads * spec.v_dim));
   AttentionParams& params = layer->params_;
   params.q_heads = spec.heads;
   params.kv_heads = 1;
   params.head_dim = spec.kv_lora_rank + spec.rope_dim;
   params.v_head_dim = spec.kv_lora_rank;
-  params.scale = spec.scale != 0 ? spec.scale
-                                 : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.nope_dim + spec.rope_dim)));
+  params.scale =
+      spec.scale != 0
+          ? spec.scale
+          : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.nope_dim + spec.rope_dim)));
   return layer;
 }
 
@@ -70,24 +79,27 @@ std::optional<KvGroup> LatentAttention::kv_group() const {
   return group;
 }
 
-void LatentAttention::absorb(Backend& backend, const float* q, std::int64_t q_stride, std::int64_t rows,
-                             float* absorbed) const {
-  const std::int64_t heads = spec_.heads, nope = spec_.nope_dim, rope = spec_.rope_dim, latent = spec_.kv_lora_rank;
+void LatentAttention::absorb(Backend& backend, const float* q, std::int64_t q_stride,
+                             std::int64_t rows, float* absorbed) const {
+  const std::int64_t heads = spec_.heads, nope = spec_.nope_dim, rope = spec_.rope_dim,
+                     latent = spec_.kv_lora_rank;
   const std::int64_t stride = heads * (latent + rope);
   for (std::int64_t h = 0; h < heads; ++h) {
-    backend.linear(q + h * (nope + rope), rows, *key_[static_cast<std::size_t>(h)], absorbed + h * (latent + rope),
-                   Epilogue::kStore, stride, q_stride);
+    backend.linear(q + h * (nope + rope), rows, *key_[static_cast<std::size_t>(h)],
+                   absorbed + h * (latent + rope), Epilogue::kStore, stride, q_stride);
   }
-  backend.parallel_for(rows, [&](std::int64_t r) {
+  const auto copy_rotary = [&](std::int64_t r) {
     for (std::int64_t h = 0; h < heads; ++h) {
       const float* const from = q + r * q_stride + h * (nope + rope) + nope;
       std::copy(from, from + rope, absorbed + r * stride + h * (latent + rope) + latent);
     }
-  });
+  };
+  backend.parallel_for(rows,
+                       std::ref(copy_rotary));  // by reference: nothing is allocated in a step
 }
 
-void LatentAttention::forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x,
-                              Epilogue epilogue, float* y) const {
+void LatentAttention::forward(Backend& backend, Workspace& workspace, const MixerContext& context,
+                              const float* x, Epilogue epilogue, float* y) const {
   const std::int64_t rows = context.input.rows(), heads = spec_.heads;
   const std::int64_t nope = spec_.nope_dim, rope_dim = spec_.rope_dim, latent = spec_.kv_lora_rank;
   AttentionParams params = params_;
@@ -107,13 +119,15 @@ void LatentAttention::forward(Backend& backend, Workspace& workspace, const Mixe
     q_norm_.forward(backend, projected, rows, normed, stride);
     backend.linear(normed, rows, *q_b_, q, Epilogue::kStore);
   }
-  float* const kv = projected + q_part;   // latent | rotary key
+  float* const kv = projected + q_part;  // latent | rotary key
   kv_norm_.forward(backend, kv, rows, kv, stride, stride);
   if (spec_.rope >= 0) {
     const RopeTable& rope = context.ropes[static_cast<std::size_t>(spec_.rope)];
-    backend.rope({rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, heads, nope + rope_dim, q_stride}, rows,
-                 q + nope);
-    backend.rope({rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, 1, rope_dim, stride}, rows, kv + latent);
+    backend.rope(
+        {rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, heads, nope + rope_dim, q_stride},
+        rows, q + nope);
+    backend.rope({rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, 1, rope_dim, stride}, rows,
+                 kv + latent);
   }
   backend.store_kv(kv, stride, kv, stride, batch, params, context.cache);
   float* absorbed = workspace.take<float>(rows * heads * (latent + rope_dim));
@@ -122,8 +136,8 @@ void LatentAttention::forward(Backend& backend, Workspace& workspace, const Mixe
   absorb(backend, q, q_stride, rows, absorbed);
   backend.attention(absorbed, heads * (latent + rope_dim), batch, params, context.cache, mixed);
   for (std::int64_t h = 0; h < heads; ++h) {
-    backend.linear(mixed + h * latent, rows, *value_[static_cast<std::size_t>(h)], values + h * spec_.v_dim,
-                   Epilogue::kStore, output_->inputs, heads * latent);
+    backend.linear(mixed + h * latent, rows, *value_[static_cast<std::size_t>(h)],
+                   values + h * spec_.v_dim, Epilogue::kStore, output_->inputs, heads * latent);
   }
   backend.linear(values, rows, *output_, y, epilogue);
   workspace.release_to(mark);
@@ -131,8 +145,8 @@ void LatentAttention::forward(Backend& backend, Workspace& workspace, const Mixe
 
 std::int64_t LatentAttention::scratch_floats_per_row() const {
   const std::int64_t q = q_b_ ? spec_.q_lora_rank + q_b_->outputs : 0;
-  return input_->outputs + q + std::int64_t{spec_.heads} * (2 * spec_.kv_lora_rank + spec_.rope_dim) +
-         output_->inputs;
+  return input_->outputs + q +
+         std::int64_t{spec_.heads} * (2 * spec_.kv_lora_rank + spec_.rope_dim) + output_->inputs;
 }
 
 }  // namespace quire

@@ -1,5 +1,6 @@
-// Multi-head latent attention (DeepSeek-V2, 2024) in its absorbed form: the cache holds one latent and one rotary key
-// per token; each head's key and value projections are applied to the query and to the mixed latent instead.
+// Multi-head latent attention (DeepSeek-V2, 2024) in its absorbed form: the cache holds one latent
+// and one rotary key per token; each head's key and value projections are applied to the query and
+// to the mixed latent instead.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,18 @@ namespace quire {
 class LatentAttention final : public Mixer {
  public:
   // prefix: "model.layers.3."
-  static Result<std::unique_ptr<Mixer>> load(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                             const MlaSpec& spec);
-  void forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x, Epilogue epilogue,
-               float* y) const override;
+  static Result<std::unique_ptr<Mixer>> load(WeightLoader& loader, const std::string& prefix,
+                                             std::int64_t hidden, const MlaSpec& spec);
+  void forward(Backend& backend, Workspace& workspace, const MixerContext& context, const float* x,
+               Epilogue epilogue, float* y) const override;
   std::int64_t scratch_floats_per_row() const override;
   std::optional<KvGroup> kv_group() const override;
 
  private:
   Status load_heads(WeightLoader& loader, const std::string& prefix);
   // q: [rows, heads, nope | rope] with row stride -> [rows, heads, latent | rope]
-  void absorb(Backend& backend, const float* q, std::int64_t q_stride, std::int64_t rows, float* absorbed) const;
+  void absorb(Backend& backend, const float* q, std::int64_t q_stride, std::int64_t rows,
+              float* absorbed) const;
 
   MlaSpec spec_;
   AttentionParams params_;

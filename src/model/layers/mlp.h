@@ -1,4 +1,5 @@
-// Feed-forward layers of one branch: gated (Shazeer, 2020), down(act(gate(x)) * up(x)), or plain, down(act(up(x))).
+// Feed-forward layers of one branch: gated (Shazeer, 2020), down(act(gate(x)) * up(x)), or plain,
+// down(act(up(x))).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,10 @@
 
 namespace quire {
 
-// The activation's options from the specification, and from the file where they are learned. prefix as in Mlp::load
-Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& prefix, const MlpSpec& spec);
+// The activation's options from the specification, and from the file where they are learned. prefix
+// as in Mlp::load
+Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& prefix,
+                                       const MlpSpec& spec);
 
 class Mlp final : public FeedForward {
  public:
@@ -23,8 +26,8 @@ class Mlp final : public FeedForward {
   Mlp(const ActivationArgs& activation, std::unique_ptr<Linear> up, std::unique_ptr<Linear> down)
       : activation_(activation), up_(std::move(up)), down_(std::move(down)) {}
 
-  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, Epilogue epilogue,
-               float* y) const override {
+  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
+               Epilogue epilogue, float* y) const override {
     const std::size_t mark = workspace.mark();
     float* projected = workspace.take<float>(rows * up_->outputs);
     float* active = workspace.take<float>(rows * down_->inputs);
@@ -37,7 +40,7 @@ class Mlp final : public FeedForward {
 
  private:
   ActivationArgs activation_;
-  std::unique_ptr<Linear> up_;     // gate, then up
+  std::unique_ptr<Linear> up_;  // gate, then up
   std::unique_ptr<Linear> down_;
 };
 

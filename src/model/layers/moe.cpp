@@ -8,18 +8,20 @@
 
 namespace quire {
 
-Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                               const MoeSpec& spec) {
+Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::string& prefix,
+                                               std::int64_t hidden, const MoeSpec& spec) {
   if (spec.experts < 1 || spec.experts > 1024 || spec.top_k < 1 || spec.top_k > spec.experts ||
       (spec.groups > 1 && spec.experts % spec.groups != 0))
-    return make_error(ErrorCode::kBadFile, "{} experts in {} groups, {} for each token: at most 1024, in equal groups",
+    return make_error(ErrorCode::kBadFile,
+                      "{} experts in {} groups, {} for each token: at most 1024, in equal groups",
                       spec.experts, std::max(spec.groups, 1), spec.top_k);
   auto moe = std::make_unique<Moe>();
   moe->hidden_ = hidden;
-  QUIRE_ASSIGN(moe->router_, loader.linear({{prefix + spec.router, spec.experts, false, {}}}, hidden,
-                                           spec.router_bias ? Bias::kRequired : Bias::kIfPresent));
+  QUIRE_ASSIGN(moe->router_,
+               loader.linear({{prefix + spec.router, spec.experts, false, {}}}, hidden,
+                             spec.router_bias ? Bias::kRequired : Bias::kIfPresent));
   if (!spec.correction_bias.empty()) {
-    const std::string name = prefix + spec.correction_bias;   // ERNIE has it as a row of a matrix
+    const std::string name = prefix + spec.correction_bias;  // ERNIE has it as a row of a matrix
     const Shape shape = loader.rank(name) == 2 ? Shape{1, spec.experts} : Shape{spec.experts};
     QUIRE_ASSIGN(moe->correction_bias_, loader.tensor(name, shape));
   }
@@ -39,13 +41,15 @@ Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::
   if (spec.has_shared) {
     QUIRE_ASSIGN(moe->shared_, Mlp::load(loader, prefix, hidden, spec.shared));
     if (!spec.shared_gate.empty()) {
-      QUIRE_ASSIGN(moe->shared_gate_, loader.linear({{prefix + spec.shared_gate, 1, false, {}}}, hidden));
+      QUIRE_ASSIGN(moe->shared_gate_,
+                   loader.linear({{prefix + spec.shared_gate, 1, false, {}}}, hidden));
     }
   }
   return moe;
 }
 
-Moe::Groups Moe::group(Workspace& workspace, const std::int32_t* ids, const float* weights, std::int64_t rows) const {
+Moe::Groups Moe::group(Workspace& workspace, const std::int32_t* ids, const float* weights,
+                       std::int64_t rows) const {
   const std::int64_t pairs = rows * route_.top_k;
   Groups groups;
   groups.begin = workspace.take<std::int32_t>(route_.experts + 1);
@@ -69,8 +73,8 @@ Moe::Groups Moe::group(Workspace& workspace, const std::int32_t* ids, const floa
 }
 
 // outputs: [pairs, hidden], grouped.  An expert sees a row at most once, so at most `rows` of them.
-void Moe::run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x, std::int64_t rows,
-                      float* outputs) const {
+void Moe::run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x,
+                      std::int64_t rows, float* outputs) const {
   float* const inputs = workspace.take<float>(rows * hidden_);
   for (std::int32_t e = 0; e < route_.experts; ++e) {
     const std::int32_t begin = groups.begin[e];
@@ -79,12 +83,13 @@ void Moe::run_experts(Backend& backend, Workspace& workspace, const Groups& grou
     backend.gather_rows(x, {groups.row + begin, static_cast<std::size_t>(count)}, hidden_, inputs);
     if (route_.score == RouterScore::kSigmoidInput)
       backend.scale_rows(groups.weight + begin, count, hidden_, hidden_, inputs);
-    experts_[static_cast<std::size_t>(e)]->forward(backend, workspace, inputs, count, Epilogue::kStore,
-                                                   outputs + begin * hidden_);
+    experts_[static_cast<std::size_t>(e)]->forward(backend, workspace, inputs, count,
+                                                   Epilogue::kStore, outputs + begin * hidden_);
   }
 }
 
-void Moe::add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, float* y) const {
+void Moe::add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
+                     float* y) const {
   if (!shared_gate_) return shared_->forward(backend, workspace, x, rows, Epilogue::kAdd, y);
   float* const gate = workspace.take<float>(rows);
   float* const factors = workspace.take<float>(rows);
@@ -96,8 +101,8 @@ void Moe::add_shared(Backend& backend, Workspace& workspace, const float* x, std
   backend.add_scaled(output, 1.0f, factors, rows, hidden_, y);
 }
 
-void Moe::forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, Epilogue epilogue,
-                  float* y) const {
+void Moe::forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
+                  Epilogue epilogue, float* y) const {
   const std::size_t mark = workspace.mark();
   const std::int64_t pairs = rows * route_.top_k;
   float* const logits = workspace.take<float>(rows * route_.experts);

@@ -1,6 +1,7 @@
-// Mixture of experts (Shazeer et al., 2017): each token goes to its top_k experts, and all to a shared one where there
-// is one. A step's tokens are grouped by expert, so that an expert's weights are read once; a token's experts are added
-// in its own order of rank, so that its bits do not depend on the other tokens.
+// Mixture of experts (Shazeer et al., 2017): each token goes to its top_k experts, and all to a
+// shared one where there is one. A step's tokens are grouped by expert, so that an expert's weights
+// are read once; a token's experts are added in its own order of rank, so that its bits do not
+// depend on the other tokens.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +20,24 @@ class Moe final : public FeedForward {
   // prefix: "model.layers.3."
   static Result<std::unique_ptr<FeedForward>> load(WeightLoader& loader, const std::string& prefix,
                                                    std::int64_t hidden, const MoeSpec& spec);
-  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, Epilogue epilogue,
-               float* y) const override;
+  void forward(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
+               Epilogue epilogue, float* y) const override;
   std::int64_t scratch_floats_per_row() const override;
 
  private:
   // The (row, rank) pairs of a step, grouped by expert.
   struct Groups {
-    std::int32_t* begin;    // [experts + 1]: pairs of expert e are [begin[e], begin[e + 1])
-    std::int32_t* row;      // [pairs], by expert, rows ascending
-    float* weight;          // [pairs]
-    std::int32_t* place;    // [rows, top_k]: where a row's pair lies among the grouped
+    std::int32_t* begin;  // [experts + 1]: pairs of expert e are [begin[e], begin[e + 1])
+    std::int32_t* row;    // [pairs], by expert, rows ascending
+    float* weight;        // [pairs]
+    std::int32_t* place;  // [rows, top_k]: where a row's pair lies among the grouped
   };
-  Groups group(Workspace& workspace, const std::int32_t* ids, const float* weights, std::int64_t rows) const;
-  void run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x, std::int64_t rows,
-                   float* outputs) const;
-  void add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows, float* y) const;
+  Groups group(Workspace& workspace, const std::int32_t* ids, const float* weights,
+               std::int64_t rows) const;
+  void run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x,
+                   std::int64_t rows, float* outputs) const;
+  void add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
+                  float* y) const;
 
   std::int64_t hidden_ = 0;
   RouteArgs route_;

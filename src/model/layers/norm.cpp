@@ -5,13 +5,15 @@
 namespace quire {
 namespace {
 
-// "<name>.weight" [heads, head_dim] (or flat), or one vector for each head: "<name>.norms.<h>.weight" (StableLM).
-Result<std::vector<float>> own_weights_of(WeightLoader& loader, const std::string& name, std::int64_t heads,
-                                          std::int64_t head_dim) {
+// "<name>.weight" [heads, head_dim] (or flat), or one vector for each head:
+// "<name>.norms.<h>.weight" (StableLM).
+Result<std::vector<float>> own_weights_of(WeightLoader& loader, const std::string& name,
+                                          std::int64_t heads, std::int64_t head_dim) {
   if (loader.has(name + ".weight")) return loader.tensor(name + ".weight", Shape{heads, head_dim});
   std::vector<float> all;
   for (std::int64_t h = 0; h < heads; ++h) {
-    QUIRE_ASSIGN(const std::vector<float> one, loader.vector(name + ".norms." + std::to_string(h) + ".weight", head_dim));
+    QUIRE_ASSIGN(const std::vector<float> one,
+                 loader.vector(name + ".norms." + std::to_string(h) + ".weight", head_dim));
     all.insert(all.end(), one.begin(), one.end());
   }
   return all;
@@ -19,7 +21,8 @@ Result<std::vector<float>> own_weights_of(WeightLoader& loader, const std::strin
 
 }  // namespace
 
-Result<Norm> Norm::load(WeightLoader& loader, const std::string& prefix, const NormSpec& spec, std::int64_t n) {
+Result<Norm> Norm::load(WeightLoader& loader, const std::string& prefix, const NormSpec& spec,
+                        std::int64_t n) {
   return load_heads(loader, prefix, spec, 1, n, false);
 }
 
@@ -38,8 +41,8 @@ Result<Norm> Norm::load_heads(WeightLoader& loader, const std::string& prefix, c
     norm.weight.assign(static_cast<std::size_t>(elements), 1.0f);
     return norm;
   }
-  Result<std::vector<float>> weight =
-      own_weights ? own_weights_of(loader, name, heads, head_dim) : loader.vector(name + ".weight", head_dim);
+  Result<std::vector<float>> weight = own_weights ? own_weights_of(loader, name, heads, head_dim)
+                                                  : loader.vector(name + ".weight", head_dim);
   if (!weight) return tl::unexpected(weight.error());
   norm.weight = std::move(*weight);
   for (float& w : norm.weight) w += spec.offset;
@@ -49,8 +52,8 @@ Result<Norm> Norm::load_heads(WeightLoader& loader, const std::string& prefix, c
   return norm;
 }
 
-void Norm::forward(Backend& backend, const float* x, std::int64_t rows, float* y, std::int64_t x_stride,
-                   std::int64_t y_stride) const {
+void Norm::forward(Backend& backend, const float* x, std::int64_t rows, float* y,
+                   std::int64_t x_stride, std::int64_t y_stride) const {
   NormArgs args;
   args.kind = kind;
   args.eps = eps;

@@ -7,7 +7,8 @@
 namespace quire {
 namespace {
 
-// Llama 3.1's scaling: long wavelengths are stretched by `factor`, short ones kept, those between blended.
+// Llama 3.1's scaling: long wavelengths are stretched by `factor`, short ones kept, those between
+// blended.
 double llama3_scaled(double frequency, const RopeConfig& rope) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const double low_wavelength = rope.original_max_position / rope.low_freq_factor;
@@ -19,12 +20,16 @@ double llama3_scaled(double frequency, const RopeConfig& rope) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-// YaRN (Peng et al., 2023): the pair that turns `rotations` times over the original length, as a fractional index.
+// YaRN (Peng et al., 2023): the pair that turns `rotations` times over the original length, as a
+// fractional index.
 double yarn_pair(const RopeConfig& rope, double rotations) {
-  return rope.rotary_dim * std::log(rope.original_max_position / (rotations * 2 * std::numbers::pi)) /
+  return rope.rotary_dim *
+         std::log(rope.original_max_position / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(rope.theta));
 }
-double yarn_mscale(double factor, double mscale) { return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 // Pairs before `low` keep their frequency, those after `high` are stretched.
 void scale_yarn(const RopeConfig& rope, RopeFrequencies* out) {
@@ -43,18 +48,22 @@ void scale_yarn(const RopeConfig& rope, RopeFrequencies* out) {
   if (rope.attention_factor) {
     out->scale = *rope.attention_factor;
   } else if (rope.mscale != 0 && rope.mscale_all_dim != 0) {
-    out->scale = yarn_mscale(rope.factor, rope.mscale) / yarn_mscale(rope.factor, rope.mscale_all_dim);
+    out->scale =
+        yarn_mscale(rope.factor, rope.mscale) / yarn_mscale(rope.factor, rope.mscale_all_dim);
   } else {
     out->scale = yarn_mscale(rope.factor, 1.0);
   }
 }
 
-// LongRoPE (Ding et al., 2024): a factor for each pair, one list for short requests and one for long.
+// LongRoPE (Ding et al., 2024): a factor for each pair, one list for short requests and one for
+// long.
 Status scale_longrope(const RopeConfig& rope, bool is_long, RopeFrequencies* out) {
   const std::vector<double>& factors = is_long ? rope.long_factor : rope.short_factor;
   if (factors.size() != out->inverse.size())
-    return make_error(ErrorCode::kBadFile, "rope scaling 'longrope': {} has {} values; {} rotary pairs need as many",
-                      is_long ? "long_factor" : "short_factor", factors.size(), out->inverse.size());
+    return make_error(ErrorCode::kBadFile,
+                      "rope scaling 'longrope': {} has {} values; {} rotary pairs need as many",
+                      is_long ? "long_factor" : "short_factor", factors.size(),
+                      out->inverse.size());
   for (std::size_t i = 0; i < factors.size(); ++i) out->inverse[i] /= factors[i];
   const std::optional<double>& mscale = is_long ? rope.long_mscale : rope.short_mscale;
   if (mscale) {
@@ -78,18 +87,22 @@ Status check(const RopeConfig& rope) {
   using Kind = RopeConfig::Kind;
   if (rope.kind == Kind::kUnsupported)
     return make_error(ErrorCode::kUnsupported,
-                      "RoPE scaling '{}' is not supported; known: default, linear, dynamic, llama3, yarn, longrope",
+                      "RoPE scaling '{}' is not supported; known: default, linear, dynamic, "
+                      "llama3, yarn, longrope",
                       rope.kind_name);
   const bool needs_original = rope.kind == Kind::kLlama3 || rope.kind == Kind::kYarn ||
                               rope.kind == Kind::kLongrope || rope.kind == Kind::kDynamic;
   if (needs_original && rope.original_max_position <= 0)
-    return make_error(ErrorCode::kBadFile, "RoPE scaling '{}' needs original_max_position_embeddings (it is {})",
+    return make_error(ErrorCode::kBadFile,
+                      "RoPE scaling '{}' needs original_max_position_embeddings (it is {})",
                       rope.kind_name, rope.original_max_position);
   if (rope.rotary_dim <= 0 || rope.rotary_dim % 2 != 0)
-    return make_error(ErrorCode::kBadFile, "{} rotary dimensions; an even number is needed", rope.rotary_dim);
+    return make_error(ErrorCode::kBadFile, "{} rotary dimensions; an even number is needed",
+                      rope.rotary_dim);
   const auto pairs = static_cast<std::size_t>(rope.rotary_dim / 2);
   if (!rope.freq_factors.empty() && rope.freq_factors.size() != pairs)
-    return make_error(ErrorCode::kBadFile, "rope_freqs.weight has {} values; {} rotary pairs need {}",
+    return make_error(ErrorCode::kBadFile,
+                      "rope_freqs.weight has {} values; {} rotary pairs need {}",
                       rope.freq_factors.size(), pairs, pairs);
   return {};
 }
@@ -110,7 +123,8 @@ Result<RopeFrequencies> rope_frequencies(const RopeConfig& rope, std::int64_t pr
   }
   if (rope.kind == RopeConfig::Kind::kYarn) scale_yarn(rope, &out);
   if (rope.kind == RopeConfig::Kind::kLongrope) {
-    QUIRE_TRY(scale_longrope(rope, static_cast<double>(prompt_tokens) > rope.original_max_position, &out));
+    QUIRE_TRY(scale_longrope(rope, static_cast<double>(prompt_tokens) > rope.original_max_position,
+                             &out));
   }
   return out;
 }
@@ -118,7 +132,8 @@ Result<RopeFrequencies> rope_frequencies(const RopeConfig& rope, std::int64_t pr
 Result<Rope> Rope::create(const RopeConfig& config) {
   Rope rope;
   rope.config_ = config;
-  rope.by_length_ = config.kind == RopeConfig::Kind::kDynamic || config.kind == RopeConfig::Kind::kLongrope;
+  rope.by_length_ =
+      config.kind == RopeConfig::Kind::kDynamic || config.kind == RopeConfig::Kind::kLongrope;
   QUIRE_ASSIGN(rope.short_, rope_frequencies(config, 0));
   const auto beyond = static_cast<std::int64_t>(config.original_max_position) + 1;
   QUIRE_ASSIGN(rope.long_, rope_frequencies(config, beyond));
@@ -145,8 +160,10 @@ RopeTable Rope::table(Backend& backend, Workspace& workspace, const ModelInput& 
   for (std::size_t s = 0; by_length_ && s + 1 < input.row_begin.size(); ++s) {
     const std::int32_t begin = input.row_begin[s], end = input.row_begin[s + 1];
     const RopeFrequencies& frequencies = of_request(input.prompt_tokens[s]);
-    backend.rope_table(input.positions.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-                       frequencies.inverse, frequencies.scale, cos + begin * half, sin + begin * half);
+    backend.rope_table(input.positions.subspan(static_cast<std::size_t>(begin),
+                                               static_cast<std::size_t>(end - begin)),
+                       frequencies.inverse, frequencies.scale, cos + begin * half,
+                       sin + begin * half);
   }
   return {cos, sin, config_.rotary_dim, config_.interleaved};
 }

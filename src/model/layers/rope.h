@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al., 2021): the inverse frequencies of each scaling kind, and a step's tables.
+// Rotary position embedding (Su et al., 2021): the inverse frequencies of each scaling kind, and a
+// step's tables.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,14 @@
 
 namespace quire {
 
-// One way to turn: position p rotates pair i by p * inverse[i] radians; cos and sin are multiplied by scale.
+// One way to turn: position p rotates pair i by p * inverse[i] radians; cos and sin are multiplied
+// by scale.
 struct RopeFrequencies {
-  std::vector<double> inverse;   // [rotary_dim / 2]
+  std::vector<double> inverse;  // [rotary_dim / 2]
   double scale = 1.0;
 };
-// For a request of `prompt_tokens` (dynamic and longrope look at it). kBadFile names a field that is missing or wrong.
+// For a request of `prompt_tokens` (dynamic and longrope look at it). kBadFile names a field that
+// is missing or wrong.
 Result<RopeFrequencies> rope_frequencies(const RopeConfig& rope, std::int64_t prompt_tokens);
 
 class Rope {
@@ -31,8 +34,8 @@ class Rope {
 
   RopeConfig config_;
   bool by_length_ = false;
-  RopeFrequencies short_, long_;        // long_: of prompts beyond original_max_position (longrope)
-  mutable RopeFrequencies dynamic_;     // of the last request that asked (dynamic)
+  RopeFrequencies short_, long_;     // long_: of prompts beyond original_max_position (longrope)
+  mutable RopeFrequencies dynamic_;  // of the last request that asked (dynamic)
 };
 
 }  // namespace quire

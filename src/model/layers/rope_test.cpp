@@ -1,5 +1,5 @@
-// Frequencies of each scaling kind against values worked out from its paper or, for whole models, from the goldens'
-// reference; a request's length decides per sequence.
+// Frequencies of each scaling kind against values worked out from its paper or, for whole models,
+// from the goldens' reference; a request's length decides per sequence.
 #include "model/layers/rope.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Rope, Llama3KeepsShortWavelengthsAndStretchesLongOnes) {
   RopeConfig rope = config(Kind::kLlama3, 16);
   rope.original_max_position = 64;  // wavelengths below 16 stay, above 64 are stretched
   const auto f = of(rope).inverse;
-  EXPECT_DOUBLE_EQ(f[0], 1.0);  // 6.3
+  EXPECT_DOUBLE_EQ(f[0], 1.0);                                                     // 6.3
   const double plain = std::pow(10000, -2.0 / 16), wavelength = 2 * M_PI / plain;  // 19.9: between
   const double smooth = (64 / wavelength - 1) / 3;
   EXPECT_DOUBLE_EQ(f[1], (1 - smooth) * plain / 4 + smooth * plain);
@@ -52,8 +52,9 @@ TEST(Rope, YarnBlendsBetweenItsBounds) {
   rope.original_max_position = 4096;
   const auto f = of(rope);
   EXPECT_DOUBLE_EQ(f.scale, 0.1 * std::log(4.0) + 1);
-  EXPECT_DOUBLE_EQ(f.inverse[0], 1.0);                                 // turns often: kept
-  EXPECT_DOUBLE_EQ(f.inverse[7], std::pow(10000, -14.0 / 16) / 4);     // turns less than once: stretched
+  EXPECT_DOUBLE_EQ(f.inverse[0], 1.0);  // turns often: kept
+  EXPECT_DOUBLE_EQ(f.inverse[7],
+                   std::pow(10000, -14.0 / 16) / 4);  // turns less than once: stretched
   // Bounds: 16 ln(4096 / (32 * 2 pi)) / (2 ln 10000) = 2.617, and 5.627 for one turn.
   const auto blended = [](double low, double high, int i) {
     const double ramp = (i - low) / (high - low), plain = std::pow(10000, -2.0 * i / 16);
@@ -102,7 +103,8 @@ TEST(Rope, NamesWhatIsWrong) {
   EXPECT_NE(rope_frequencies(rope, 1).error().message.find("'spiral'"), std::string::npos);
   rope = config(Kind::kYarn);
   rope.original_max_position = 0;
-  EXPECT_NE(rope_frequencies(rope, 1).error().message.find("original_max_position_embeddings"), std::string::npos);
+  EXPECT_NE(rope_frequencies(rope, 1).error().message.find("original_max_position_embeddings"),
+            std::string::npos);
   rope = config(Kind::kDefault);
   rope.freq_factors = {1};
   EXPECT_FALSE(rope_frequencies(rope, 1));

@@ -7,20 +7,23 @@ namespace {
 
 Status check_readable(const std::string& name, const TensorView& view) {
   if (can_dequantize(view.dtype)) return {};
-  return make_error(ErrorCode::kUnsupported, "tensor '{}' has type {}, which cannot be read as numbers", name,
+  return make_error(ErrorCode::kUnsupported,
+                    "tensor '{}' has type {}, which cannot be read as numbers", name,
                     dtype_name(view.dtype));
 }
 
 Result<std::vector<float>> as_floats(const std::string& name, const TensorView& view) {
   QUIRE_TRY(check_readable(name, view));
   std::vector<float> values(static_cast<std::size_t>(view.shape.elements()));
-  for (std::int64_t r = 0; r < view.rows(); ++r) dequantize_row(view, r, values.data() + r * view.columns());
+  for (std::int64_t r = 0; r < view.rows(); ++r)
+    dequantize_row(view, r, values.data() + r * view.columns());
   return values;
 }
 
 }  // namespace
 
-Result<WeightMatrix> WeightLoader::matrix(const Part& part, std::int64_t inputs, TensorView* source) {
+Result<WeightMatrix> WeightLoader::matrix(const Part& part, std::int64_t inputs,
+                                          TensorView* source) {
   const Shape shape = part.transposed ? Shape{inputs, part.rows} : Shape{part.rows, inputs};
   QUIRE_ASSIGN(*source, weights_.require(part.name + ".weight", shape));
   WeightMatrix matrix;
@@ -35,17 +38,20 @@ Result<WeightMatrix> WeightLoader::matrix(const Part& part, std::int64_t inputs,
 Result<std::vector<float>> WeightLoader::bias_of(const Part& part, Bias bias) {
   const std::string name = part.name + ".bias";
   const Shape shape{part.rows};
-  Result<TensorView> view = bias == Bias::kRequired ? weights_.require(name, shape) : weights_.optional(name, shape);
+  Result<TensorView> view =
+      bias == Bias::kRequired ? weights_.require(name, shape) : weights_.optional(name, shape);
   if (!view) return tl::unexpected(view.error());
   if (view->empty() || bias == Bias::kIgnored) return std::vector<float>();
   QUIRE_ASSIGN(std::vector<float> values, as_floats(name, *view));
   if (part.order.empty()) return values;
   std::vector<float> ordered;
-  for (const std::int64_t row : part.order) ordered.push_back(values[static_cast<std::size_t>(row)]);
+  for (const std::int64_t row : part.order)
+    ordered.push_back(values[static_cast<std::size_t>(row)]);
   return ordered;
 }
 
-Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts, std::int64_t inputs, Bias bias) {
+Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts,
+                                                     std::int64_t inputs, Bias bias) {
   std::vector<WeightMatrix> matrices;
   std::vector<std::vector<float>> biases;
   std::vector<TensorView> sources;
@@ -91,7 +97,8 @@ Result<std::vector<float>> WeightLoader::tensor(const std::string& name, const S
   return as_floats(name, view);
 }
 
-Result<std::vector<float>> WeightLoader::optional_tensor(const std::string& name, const Shape& shape) {
+Result<std::vector<float>> WeightLoader::optional_tensor(const std::string& name,
+                                                         const Shape& shape) {
   QUIRE_ASSIGN(const TensorView view, weights_.optional(name, shape));
   if (view.empty()) return std::vector<float>();
   return as_floats(name, view);

@@ -16,14 +16,17 @@ enum class Bias : std::uint8_t { kIfPresent, kRequired, kIgnored };
 
 class WeightLoader {
  public:
-  WeightLoader(const WeightSource& weights, Backend& backend) : weights_(weights), backend_(backend) {}
+  WeightLoader(const WeightSource& weights, Backend& backend)
+      : weights_(weights), backend_(backend) {}
 
   struct Part {
-    std::string name;                  // "model.layers.0.self_attn.q_proj": ".weight" and ".bias" are added
-    std::int64_t rows = 0;             // outputs that the file has
-    bool transposed = false;           // stored [inputs, rows]
-    std::vector<std::int64_t> order;   // output i is the file's order[i]; empty: all, as they are
-    std::int64_t outputs() const { return order.empty() ? rows : static_cast<std::int64_t>(order.size()); }
+    std::string name;         // "model.layers.0.self_attn.q_proj": ".weight" and ".bias" are added
+    std::int64_t rows = 0;    // outputs that the file has
+    bool transposed = false;  // stored [inputs, rows]
+    std::vector<std::int64_t> order;  // output i is the file's order[i]; empty: all, as they are
+    std::int64_t outputs() const {
+      return order.empty() ? rows : static_cast<std::int64_t>(order.size());
+    }
   };
   // One Linear of all parts, stacked along the outputs.
   Result<std::unique_ptr<Linear>> linear(const std::vector<Part>& parts, std::int64_t inputs,

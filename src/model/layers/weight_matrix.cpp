@@ -14,7 +14,8 @@ WeightMatrix WeightMatrix::in_order(const TensorView& source, std::span<const st
   matrix.copy = Buffer(order.size() * bytes);
   for (std::size_t i = 0; i < order.size(); ++i)
     std::memcpy(matrix.copy.data() + i * bytes, source.row(order[i]), bytes);
-  matrix.view = {matrix.copy.data(), source.dtype, Shape{static_cast<std::int64_t>(order.size()), source.columns()}};
+  matrix.view = {matrix.copy.data(), source.dtype,
+                 Shape{static_cast<std::int64_t>(order.size()), source.columns()}};
   return matrix;
 }
 
@@ -33,15 +34,16 @@ WeightMatrix WeightMatrix::transposed(const TensorView& source) {
     }
     std::byte* const target = matrix.copy.data() + static_cast<std::size_t>(r) * element;
     for (std::int64_t c = 0; c < columns; ++c) {
-      std::memcpy(target + static_cast<std::size_t>(c * rows) * element, row + static_cast<std::size_t>(c) * element,
-                  element);
+      std::memcpy(target + static_cast<std::size_t>(c * rows) * element,
+                  row + static_cast<std::size_t>(c) * element, element);
     }
   }
   matrix.view = {matrix.copy.data(), dtype, Shape{columns, rows}};
   return matrix;
 }
 
-TensorView WeightMatrix::of_stack(const TensorView& stack, std::int64_t index, std::int64_t rows, std::int64_t columns) {
+TensorView WeightMatrix::of_stack(const TensorView& stack, std::int64_t index, std::int64_t rows,
+                                  std::int64_t columns) {
   const std::int64_t bytes = rows * row_bytes(stack.dtype, columns);
   return {stack.data + index * bytes, stack.dtype, Shape{rows, columns}};
 }

@@ -81,8 +81,8 @@ void attention_span(const AttentionItem& item, const SoftmaxState& state) {
     float* acc = state.acc + i * padded;
     std::fill(acc, acc + padded, 0.0f);
     for (std::int64_t tile = first / kKvTile * kKvTile; tile < end; tile += kKvTile) {
-      add_tile(item, query, tile, std::max(first, tile), std::min<std::int64_t>(end, tile + kKvTile),
-               &running, acc);
+      add_tile(item, query, tile, std::max(first, tile),
+               std::min<std::int64_t>(end, tile + kKvTile), &running, acc);
     }
     state.max[i] = running.max;
     state.sum[i] = running.sum;

@@ -146,8 +146,7 @@ static void adjust_scores(const AttentionItem& item, int64_t head, int64_t pos, 
     F32 s = load(scores + 16 * v);
     if (item.soft_cap > 0.0f) s = soft_cap(set1(item.soft_cap), s);
     if (item.alibi != nullptr) {
-      const F32 distance =
-          add(load(kLaneNumbers + 16 * v), set1(static_cast<float>(tile - pos)));
+      const F32 distance = add(load(kLaneNumbers + 16 * v), set1(static_cast<float>(tile - pos)));
       s = fma(set1(item.alibi[head]), distance, s);
     }
     store(scores + 16 * v, s);

@@ -114,9 +114,8 @@ static void map(MapOp op, float a, int64_t n, float* x) {
     for_vectors(n, [&](int64_t i, int m) { store_n(x + i, mul(load_n(x + i, m), limit), m); });
   } else if (op == MapOp::kClamp) {
     const F32 low = set1(-a);
-    for_vectors(n, [&](int64_t i, int m) {
-      store_n(x + i, max(min(load_n(x + i, m), limit), low), m);
-    });
+    for_vectors(
+        n, [&](int64_t i, int m) { store_n(x + i, max(min(load_n(x + i, m), limit), low), m); });
   } else {
     for_vectors(n, [&](int64_t i, int m) { store_n(x + i, soft_cap(limit, load_n(x + i, m)), m); });
   }
