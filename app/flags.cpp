@@ -39,9 +39,20 @@ CLI::Validator finite_range(double low, double high) {
       fmt::format("NUMBER in [{} - {}]", low, high));
 }
 
+void add_open_flags(CLI::App& command, OpenOptions& options) {
+  command.add_option("--hf-overrides", options.hf_overrides, "JSON object laid over config.json");
+  command.add_option("--generation-config", options.generation_config,
+                     "Sampling defaults: auto (the model's own), vllm (none), or a generation_config.json or its folder")
+      ->capture_default_str();
+  command.add_option("--override-generation-config", options.override_generation_config,
+                     "JSON object laid over the sampling defaults");
+}
+
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("model_tag,--model", flags.model, "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
   add_hub_flags(command, flags.hub);
+  add_open_flags(command, flags.open);
+  command.add_option("--tokenizer", flags.tokenizer, "Folder or tokenizer.json to use in place of the model's own");
   command.add_option("--dtype", flags.dtype, "Arithmetic of matrix products")
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "hub/hub_settings.h"
 #include "tensor/dtype.h"
+#include "weights/weight_source.h"
 
 namespace quire {
 
@@ -17,6 +18,8 @@ namespace quire {
 struct EngineFlags {
   std::string model;                 // positional or --model; empty: the default model
   HubFlags hub;                      // for a model that is named as ORG/NAME
+  OpenOptions open;                  // --hf-overrides, --generation-config, ...
+  std::string tokenizer;             // a folder or a tokenizer.json; empty: the model's own
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
   std::string kernels = "auto";
@@ -37,6 +40,8 @@ struct EngineFlags {
 void add_hub_flags(CLI::App& command, HubFlags& flags);
 // A number in [low, high]; CLI::Range lets NaN pass.
 CLI::Validator finite_range(double low, double high);
+// --hf-overrides, --generation-config, --override-generation-config.
+void add_open_flags(CLI::App& command, OpenOptions& options);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
 // "4096", "4k" (4000), "4K" (4096), "25.6k"; nullopt for "auto", "-1" or empty.

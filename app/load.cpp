@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "model/registry.h"
 #include "weights/gguf_file.h"
+#include "weights/tokenizer_files.h"
 
 namespace quire {
 namespace {
@@ -38,17 +39,38 @@ class Stage {
   double begin_ = now_s();
 };
 
+// --tokenizer: its files in place of the model's own. A template of the model stays where the tokenizer brings none.
+Status replace_tokenizer(const std::string& path, ModelFiles& files) {
+  if (path.empty()) return {};
+  QUIRE_ASSIGN(TokenizerFiles own, read_tokenizer_files(path));
+  if (own.tokenizer_json.empty())
+    return make_error(ErrorCode::kNotFound, "--tokenizer {}: the folder has no tokenizer.json", path);
+  files.tokenizer_json = std::move(own.tokenizer_json);
+  files.tokenizer_config_json = std::move(own.tokenizer_config_json);
+  if (!own.chat_template.empty()) files.chat_template = std::move(own.chat_template);
+  return {};
+}
+
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(const ModelFiles& files) {
-  if (files.is_gguf) {
+  if (files.is_gguf && files.tokenizer_json.empty()) {
     QUIRE_ASSIGN(const VocabSpec spec, read_gguf_vocab(*files.gguf));
     return Tokenizer::from_vocab(spec);
   }
   if (files.tokenizer_json.empty())
-    return make_error(ErrorCode::kBadFile, "{}: no tokenizer.json; fetch the model's tokenizer files into the folder",
+    return make_error(ErrorCode::kBadFile, "{}: no tokenizer.json; fetch the model's tokenizer files into the folder, or name one with "
+                      "--tokenizer",
                       files.path);
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
   if (!tokenizer) return make_error(tokenizer.error().code, "{}: {}", files.path, tokenizer.error().message);
   return tokenizer;
+}
+
+// Tensors that the model doesn't look at are worth a warning: the file may mean more than its configuration says.
+Result<std::unique_ptr<Model>> make_network(const std::string& path, const LoadedModel& model, Backend& backend) {
+  Result<std::unique_ptr<Model>> network = create_model(model.config, *model.weights, backend);
+  if (!network) return make_error(network.error().code, "{}: {}", path, network.error().message);
+  if (const Status used = model.weights->check_all_used(); !used) log_warning("{}: {}", path, used.error().message);
+  return network;
 }
 
 // --chat-template wins over the model's own; a value that names no file is the template itself.
@@ -139,7 +161,8 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
 
   QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub));
   if (path != model.name) stage.done("model {}: {}", model.name, path);
-  QUIRE_ASSIGN(ModelFiles files, open_model(path));
+  QUIRE_ASSIGN(ModelFiles files, open_model(path, flags.open));
+  QUIRE_TRY(replace_tokenizer(flags.tokenizer, files));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);
@@ -157,7 +180,7 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
 
   QUIRE_ASSIGN(std::unique_ptr<Backend> backend, make_cpu_backend(backend_options));
   const std::string device = backend->description();
-  QUIRE_ASSIGN(std::unique_ptr<Model> network, create_model(model.config, *model.weights, *backend));
+  QUIRE_ASSIGN(std::unique_ptr<Model> network, make_network(files.path, model, *backend));
   stage.done("weights: {:.1f} MiB packed for {}", static_cast<double>(network->weight_bytes) / kMiB, device);
 
   QUIRE_ASSIGN(const DType kv_dtype, resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,

@@ -1,6 +1,5 @@
 // open_model: finds out what a path holds and reads everything but the weights' bytes.
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <map>
@@ -11,6 +10,7 @@
 #include "weights/gguf_weights.h"
 #include "weights/json_fields.h"
 #include "weights/safetensors_weights.h"
+#include "weights/tokenizer_files.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -20,32 +20,11 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-constexpr std::uint64_t kMaxTokenizerBytes = 512'000'000;
 
 // The file's text, or an empty string when it does not exist.
 Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
   if (!path_exists(path)) return std::string();
   return read_text_file(path.string(), max_bytes);
-}
-
-// tokenizer_config.json's chat_template: a string, or a list of {name, template} with a "default".
-Result<std::string> template_of_config(const std::string& text, const std::string& path) {
-  if (text.empty()) return std::string();
-  QUIRE_ASSIGN(const json::object object, parse_json_object(text, path));
-  const JsonFields fields(object, path);
-  const json::value* value = fields.find("chat_template");
-  if (value == nullptr || !value->is_array()) {
-    QUIRE_ASSIGN(const auto single, fields.get_string("chat_template"));
-    return single.value_or("");
-  }
-  for (const json::value& item : value->get_array()) {
-    if (!item.is_object()) continue;
-    const JsonFields entry(item.get_object(), path);
-    QUIRE_ASSIGN(const auto name, entry.get_string("name"));
-    QUIRE_ASSIGN(const auto text_of_entry, entry.get_string("template"));
-    if (name == "default") return text_of_entry.value_or("");
-  }
-  return std::string();
 }
 
 // The type of most elements of the matrices.
@@ -130,16 +109,10 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder, const OpenOptions& opt
   }
   files.config = *std::move(parsed);
   QUIRE_TRY(apply_generation_options(options, &files.config));
-  QUIRE_ASSIGN(files.tokenizer_json,
-               read_if_present(folder / "tokenizer.json", kMaxTokenizerBytes));
-  const fs::path tokenizer_config = folder / "tokenizer_config.json";
-  QUIRE_ASSIGN(files.tokenizer_config_json, read_if_present(tokenizer_config, kMaxConfigBytes));
-  QUIRE_ASSIGN(files.chat_template,
-               read_if_present(folder / "chat_template.jinja", kMaxConfigBytes));
-  if (files.chat_template.empty()) {
-    QUIRE_ASSIGN(files.chat_template,
-                 template_of_config(files.tokenizer_config_json, tokenizer_config.string()));
-  }
+  QUIRE_ASSIGN(TokenizerFiles tokenizer, read_tokenizer_files(folder.string()));
+  files.tokenizer_json = std::move(tokenizer.tokenizer_json);
+  files.tokenizer_config_json = std::move(tokenizer.tokenizer_config_json);
+  files.chat_template = std::move(tokenizer.chat_template);
   QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
   files.file_bytes = weights.file_bytes();
   files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
