@@ -1,6 +1,9 @@
 #include "model/layers/weight_loader.h"
 
+#include <deque>
 #include <utility>
+
+#include "tensor/lossless.h"
 
 namespace quire {
 namespace {
@@ -72,7 +75,10 @@ Result<std::unique_ptr<Linear>> WeightLoader::pack(const std::vector<WeightMatri
                                                    const std::vector<std::vector<float>>& biases) {
   std::vector<TensorView> views, bias_views;
   bool any_bias = false;
-  for (const WeightMatrix& matrix : matrices) views.push_back(matrix.view);
+  // Types that no product takes are converted first; the copies live until they are packed.
+  std::deque<Buffer> converted;
+  for (const WeightMatrix& matrix : matrices)
+    views.push_back(as_lossless(matrix.view, &converted.emplace_back()));
   for (const std::vector<float>& bias : biases) {
     TensorView view;
     if (!bias.empty()) {
