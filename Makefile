@@ -121,6 +121,16 @@ test-js: build model ## the JavaScript OpenAI SDK against the server (installs n
 	cd tests/conformance/js && npm install --no-audit --no-fund --silent
 	$(PYTEST) tests/e2e/sdk_js.py
 
+# Golden files exist for these; the largest is compared with its own float32 arithmetic.
+LARGE_MODELS := gemma-3-270m-q4_k_m Qwen2.5-Coder-0.5B-Instruct.Q4_K_M
+LARGEST_MODEL := Qwen2.5-Coder-1.5B-Instruct.Q4_K_M
+.PHONY: test-large
+test-large: build .venv/setup.stamp ## larger real models, against golden files or float32 (fetches 1.9 GB)
+	$(PYTHON) scripts/fetch_models.py gemma3-270m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
+	for model in $(LARGE_MODELS); do \
+	  echo "$$model:"; QUIRE_MODEL=models/$$model.gguf $(PYTEST) tests/e2e/test_golden_real.py $(ARGS); done
+	QUIRE_MODEL=models/$(LARGEST_MODEL).gguf $(PYTEST) tests/e2e/large_model.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
 	scripts/setup.sh fuzz

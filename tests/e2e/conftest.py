@@ -12,10 +12,9 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from quire_process import ROOT, Quire  # noqa: E402
+from quire_process import MODEL, ROOT, Quire  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "quire"))
-MODEL = pathlib.Path(os.environ.get("QUIRE_MODEL", ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
 
 
 @pytest.fixture(scope="session")

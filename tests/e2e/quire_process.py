@@ -10,6 +10,7 @@ import time
 import httpx
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MODEL = pathlib.Path(os.environ.get("QUIRE_MODEL", ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")).absolute()
 PATIENCE_S = 120.0  # after this long something hangs; never a statement about speed
 
 

@@ -1,14 +1,29 @@
-"""The default model against what transformers computes from the same file, dequantized to float32."""
+"""A real model against what transformers computes from the same file, dequantized to float32.
+
+The model is the default one or QUIRE_MODEL's (`make test-large` goes through them); its golden file is the one that
+names it.
+"""
 import json
 
 import pytest
-from quire_process import ROOT
+from quire_process import MODEL, ROOT
 
-GOLDEN = json.loads((ROOT / "tests" / "golden-real" / "smollm2-135m.json").read_text())
+
+def golden_of(model_file):
+    files = sorted((ROOT / "tests" / "golden-real").glob("*.json"))
+    loaded = [json.loads(f.read_text()) for f in files if f.name != "prompts.json"]
+    return next((g for g in loaded if g["model"] == model_file), None)
+
+
+GOLDEN = golden_of(MODEL.name)
+if GOLDEN is None:
+    pytest.skip(f"no golden file names {MODEL.name}", allow_module_level=True)
 CASES = GOLDEN["cases"]
 EOS = GOLDEN["eos_token_id"]
 LOGPROB_TOLERANCE = 2e-3  # other order of float32 additions over 30 layers
 IDS = [f"case{i}" for i in range(len(CASES))]
+TEXTS = [c for c in CASES if "prompt" in c]
+CHATS = [c for c in CASES if "messages" in c]
 
 
 def score(server, ids, top):
@@ -56,19 +71,33 @@ def test_float32_greedy_tokens_equal_the_golden_ones(float32_server, case):
         assert choice["text"] == case["greedy_text"]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "messages" in c])
-def test_chat_prompt_has_the_golden_ids(server, case):
-    reply = server.http.post("/v1/chat/completions", json={
-        "model": server.model, "messages": case["messages"], "max_tokens": 1, "temperature": 0, "return_token_ids": True})
-    assert reply.status_code == 200, reply.text
-    assert reply.json()["prompt_token_ids"] == case["prompt_token_ids"]
+if CHATS:
+    @pytest.mark.parametrize("case", CHATS)
+    def test_chat_prompt_has_the_golden_ids(server, case):
+        reply = server.http.post("/v1/chat/completions", json={
+            "model": server.model, "messages": case["messages"], "max_tokens": 1, "temperature": 0, "return_token_ids": True})
+        assert reply.status_code == 200, reply.text
+        assert reply.json()["prompt_token_ids"] == case["prompt_token_ids"]
+else:  # a base model
+    def test_chat_without_a_template_is_refused_with_advice(server):
+        reply = server.http.post("/v1/chat/completions", json={
+            "model": server.model, "messages": [{"role": "user", "content": "Hello"}]})
+        assert reply.status_code == 400
+        assert "--chat-template" in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "prompt" in c])
+@pytest.mark.parametrize("case", TEXTS)
 def test_text_prompt_has_the_golden_ids(server, case):
     reply = server.http.post("/tokenize", json={"model": server.model, "prompt": case["prompt"]})
     assert reply.status_code == 200, reply.text
     assert reply.json()["tokens"] == case["prompt_token_ids"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_prompt_ids_stand_for_the_rendered_text(server, case):
+    reply = server.http.post("/detokenize", json={"model": server.model, "tokens": case["prompt_token_ids"]})
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["prompt"].removeprefix("<bos>") == case["rendered"]
 
 
 def check_fast_path(server, record):
