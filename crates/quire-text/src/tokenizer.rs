@@ -44,7 +44,8 @@ impl TextTokenizer {
         let names = names_of(&config);
         mark_special(&mut tokenizer, &config, &names);
         let spelling = spelling_of(tokenizer.get_decoder());
-        Ok(Self::new(tokenizer, names, spelling))
+        let size = tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id + 1);
+        Ok(TextTokenizer { tokenizer, names, spelling, size })
     }
 
     pub fn from_bpe(input: &VocabInput, pre: &str, merges: &[String]) -> Result<Self, String> {
@@ -54,7 +55,12 @@ impl TextTokenizer {
             add_eos: choice(Some(false)),
             ..no_names()
         };
-        Ok(Self::new(built.tokenizer, names, Spelling::ByteLevel))
+        Ok(TextTokenizer {
+            tokenizer: built.tokenizer,
+            names,
+            spelling: Spelling::ByteLevel,
+            size: input.tokens.len() as u32,
+        })
     }
 
     pub fn from_sentencepiece(input: &VocabInput, add_space_prefix: bool) -> Result<Self, String> {
@@ -64,12 +70,12 @@ impl TextTokenizer {
             add_eos: choice(Some(false)),
             ..no_names()
         };
-        Ok(Self::new(built.tokenizer, names, Spelling::Metaspace))
-    }
-
-    fn new(tokenizer: Tokenizer, names: SpecialNames, spelling: Spelling) -> Self {
-        let size = tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id + 1);
-        TextTokenizer { tokenizer, names, spelling, size }
+        Ok(TextTokenizer {
+            tokenizer: built.tokenizer,
+            names,
+            spelling: Spelling::Metaspace,
+            size: input.tokens.len() as u32,
+        })
     }
 
     /// `post_process`: let tokenizer.json's own post-processor add bos and eos.

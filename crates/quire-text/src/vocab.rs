@@ -1,7 +1,5 @@
 //! Builds a tokenizer from the vocabulary a GGUF file carries.
 
-use std::collections::HashMap;
-
 use tokenizers::models::bpe::{Vocab, BPE};
 use tokenizers::normalizers::prepend::Prepend;
 use tokenizers::normalizers::replace::Replace;
@@ -64,9 +62,10 @@ pub fn build_bpe(input: &VocabInput, pre: &str, merges: &[String]) -> Result<Bui
 /// SentencePiece ("llama" in GGUF): the pair whose union has the best score is merged first, which
 /// is BPE with merges ordered by the score of their result; what is no token falls back to bytes.
 pub fn build_sentencepiece(input: &VocabInput, add_space_prefix: bool) -> Result<Built, String> {
-    let merges = merges_from_scores(&input.tokens, &input.scores);
+    let vocab = vocab_of(&input.tokens);
+    let merges = merges_from_scores(&input.tokens, &input.scores, &vocab);
     let mut builder = BPE::builder()
-        .vocab_and_merges(vocab_of(&input.tokens), merges)
+        .vocab_and_merges(vocab, merges)
         .byte_fallback(true)
         .fuse_unk(true);
     if let Some(unk) = input.unk {
@@ -86,7 +85,7 @@ pub fn build_sentencepiece(input: &VocabInput, add_space_prefix: bool) -> Result
 }
 
 fn vocab_of(tokens: &[String]) -> Vocab {
-    let mut vocab = Vocab::default();
+    let mut vocab = Vocab::with_capacity(tokens.len());
     for (id, token) in tokens.iter().enumerate() {
         vocab.entry(token.clone()).or_insert(id as u32);
     }
@@ -101,53 +100,61 @@ fn split_merge(merge: &str) -> Option<(String, String)> {
     (!right.is_empty()).then(|| (left.to_string(), right.to_string()))
 }
 
+/// A cut of a token into two tokens, with what orders it among the merges.
+struct Cut {
+    score: f32,
+    token: u32,
+    at: u32, // byte where the right part starts
+    left_chars: u32,
+    right_chars: u32,
+}
+
 /// Every way to cut a token into two tokens; best score first, then the longer left part.
-fn merges_from_scores(tokens: &[String], scores: &[f32]) -> Vec<(String, String)> {
-    let mut ids: HashMap<&str, usize> = HashMap::with_capacity(tokens.len());
+fn merges_from_scores(tokens: &[String], scores: &[f32], vocab: &Vocab) -> Vec<(String, String)> {
+    let mut cuts: Vec<Cut> = Vec::with_capacity(2 * tokens.len());
     for (id, token) in tokens.iter().enumerate() {
-        ids.entry(token).or_insert(id);
-    }
-    let mut found: Vec<(usize, usize)> = Vec::new(); // token, byte where its right part starts
-    for (id, token) in tokens.iter().enumerate() {
-        if ids[token.as_str()] != id {
+        if vocab[token.as_str()] as usize != id {
             continue;
         }
+        let first = cuts.len();
+        let score = scores.get(id).copied().unwrap_or(0.0);
+        let mut chars = 1;
         for (at, _) in token.char_indices().skip(1) {
-            if ids.contains_key(&token[..at]) && ids.contains_key(&token[at..]) {
-                found.push((id, at));
+            if vocab.contains_key(&token[..at]) && vocab.contains_key(&token[at..]) {
+                let (token, at) = (id as u32, at as u32);
+                cuts.push(Cut { score, token, at, left_chars: chars, right_chars: 0 });
             }
+            chars += 1;
+        }
+        for cut in &mut cuts[first..] {
+            cut.right_chars = chars - cut.left_chars;
         }
     }
-    let score = |id: usize| scores.get(id).copied().unwrap_or(0.0);
-    let chars = |text: &str| text.chars().count();
-    found.sort_by(|&(a, a_at), &(b, b_at)| {
-        score(b)
-            .total_cmp(&score(a))
-            .then_with(|| chars(&tokens[b][..b_at]).cmp(&chars(&tokens[a][..a_at])))
-            .then_with(|| chars(&tokens[b][b_at..]).cmp(&chars(&tokens[a][a_at..])))
-            .then_with(|| a.cmp(&b))
+    // No two are equal: of one token, the left parts differ in length.
+    cuts.sort_unstable_by(|a, b| {
+        b.score
+            .total_cmp(&a.score)
+            .then_with(|| b.left_chars.cmp(&a.left_chars))
+            .then_with(|| b.right_chars.cmp(&a.right_chars))
+            .then_with(|| a.token.cmp(&b.token))
     });
-    found
-        .into_iter()
-        .map(|(id, at)| (tokens[id][..at].to_string(), tokens[id][at..].to_string()))
-        .collect()
+    let pair = |cut: &Cut| {
+        let (left, right) = tokens[cut.token as usize].split_at(cut.at as usize);
+        (left.to_string(), right.to_string())
+    };
+    cuts.iter().map(pair).collect()
 }
 
 /// Control and unknown tokens are special; user-defined ones are matched in running text as well.
 fn add_marked_tokens(tokenizer: &mut Tokenizer, input: &VocabInput) {
-    let mut special = Vec::new();
-    let mut plain = Vec::new();
-    for (token, kind) in input.tokens.iter().zip(&input.types) {
-        match *kind {
-            token_type::CONTROL | token_type::UNKNOWN => {
-                special.push(AddedToken::from(token.clone(), true).normalized(false))
-            }
-            token_type::USER_DEFINED => {
-                plain.push(AddedToken::from(token.clone(), false).normalized(false))
-            }
-            _ => {}
-        }
-    }
-    tokenizer.add_special_tokens(&special);
-    tokenizer.add_tokens(&plain);
+    let marked = |(token, kind): (&String, &i32)| {
+        let special = match *kind {
+            token_type::CONTROL | token_type::UNKNOWN => true,
+            token_type::USER_DEFINED => false,
+            _ => return None,
+        };
+        Some(AddedToken::from(token.clone(), special).normalized(false))
+    };
+    let marked: Vec<_> = input.tokens.iter().zip(&input.types).filter_map(marked).collect();
+    tokenizer.add_tokens(&marked); // all at once: each call rebuilds the automaton that finds them
 }
