@@ -131,6 +131,13 @@ test-large: build .venv/setup.stamp ## larger real models, against golden files 
 	  echo "$$model:"; QUIRE_MODEL=models/$$model.gguf $(PYTEST) tests/e2e/test_golden_real.py $(ARGS); done
 	QUIRE_MODEL=models/$(LARGEST_MODEL).gguf $(PYTEST) tests/e2e/large_model.py $(ARGS)
 
+.PHONY: test-tokenizers
+test-tokenizers: build model ## tokenizers and chat templates against the Python packages (installs pip and npm packages)
+	scripts/setup.sh js
+	python3 -m venv .cache/tokenizers/venv
+	.cache/tokenizers/venv/bin/pip install -q tokenizers==0.23.3 transformers==5.24.0 gguf==0.19.0
+	.cache/tokenizers/venv/bin/python scripts/make_tokenizer_parity.py check
+
 .PHONY: fuzz
 fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
 	scripts/setup.sh fuzz

@@ -60,12 +60,14 @@ class FolderReference:
         self.add_bos = config.get("add_bos_token")
 
     def encode(self, text, add_special_tokens):
+        bos = self.tokenizer.token_to_id(self.special.get("bos_token", ""))
         if self.add_bos is None or not add_special_tokens:
-            return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-        # The class of transformers, not tokenizer.json, says whether there is a bos; Quire never writes a second.
-        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
-        bos = self.tokenizer.token_to_id(self.special["bos_token"]) if self.add_bos else None
-        return ids if bos is None or ids[:1] == [bos] else [bos, *ids]
+            ids = self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        else:  # the class of transformers, not tokenizer.json, says whether there is a bos
+            ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+            ids = [bos, *ids] if self.add_bos else ids
+        # Text that begins with a bos gets no second one from Quire, as a rendered chat would otherwise.
+        return ids[1:] if add_special_tokens and bos is not None and ids[:2] == [bos, bos] else ids
 
 
 class GgufReference:
@@ -114,6 +116,11 @@ def render(template, special, chat):
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def is_fair(theirs):
+    """False where transformers stops for another reason than raise_exception: there is nothing to equal."""
+    return "text" in theirs or theirs["error"].startswith(("TemplateError", "ValueError"))
+
+
 def same_render(ours, theirs):
     return ours.get("text") == theirs.get("text")  # both absent: both refuse
 
@@ -158,6 +165,7 @@ def check_chats(reference, template=None):
     answers = ask_quire(reference.model, lines)
     pairs = [(name, answer, render(source, reference.special, chat))
              for (name, chat), answer in zip(chats.items(), answers, strict=True)]
+    pairs = [pair for pair in pairs if is_fair(pair[2])]
     return report(pairs, same_render), len(pairs)
 
 
@@ -193,13 +201,14 @@ def check(folders):
 
 
 def check_templates(folder):
-    reference, good = FolderReference(GOLDEN), True
+    reference, equal_all, count_all = FolderReference(GOLDEN), 0, 0
     for path in sorted(folder.glob("*.jinja")):
         print(path.name)
         equal, count = check_chats(reference, path.read_text())
         print(f"  {equal} / {count}")
-        good = good and equal == count
-    return good
+        equal_all, count_all = equal_all + equal, count_all + count
+    print(f"chats equal: {equal_all} / {count_all}")
+    return equal_all == count_all
 
 
 def ids_hash(ids):
