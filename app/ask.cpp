@@ -35,6 +35,11 @@ Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vect
   if (prompt_tokens >= model.max_model_len)
     return make_error(ErrorCode::kContextLength, "the prompt has {} tokens; the context of {} leaves no room for an answer",
                       prompt_tokens, model.max_model_len);
+  for (const TokenId id : prompt) {
+    if (id >= model.config.vocab_size)
+      return make_error(ErrorCode::kInvalidArgument, "the prompt has token {}, but the model's embedding has {} rows", id,
+                        model.config.vocab_size);
+  }
   const std::int64_t room = model.max_model_len - prompt_tokens;
   auto sampling = std::make_shared<SamplingParams>();
   sampling->temperature = options.temperature;

@@ -39,7 +39,11 @@ CLI::Validator finite_range(double low, double high) {
       fmt::format("NUMBER in [{} - {}]", low, high));
 }
 
-void add_open_flags(CLI::App& command, OpenOptions& options) {
+void add_open_flags(CLI::App& command, OpenFlags& flags) {
+  OpenOptions& options = flags.options;
+  command.add_option("--load-format", flags.load_format, "auto, or dummy: made-up weights (by --seed) for a config.json alone")
+      ->check(CLI::IsMember({"auto", "dummy"}))
+      ->capture_default_str();
   command.add_option("--hf-overrides", options.hf_overrides, "JSON object laid over config.json");
   command.add_option("--generation-config", options.generation_config,
                      "Sampling defaults: auto (the model's own), vllm (none), or a generation_config.json or its folder")
@@ -53,6 +57,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_hub_flags(command, flags.hub);
   add_open_flags(command, flags.open);
   command.add_option("--tokenizer", flags.tokenizer, "Folder or tokenizer.json to use in place of the model's own");
+  command.add_flag("--check-weights", flags.check_weights, "Look for NaN and infinities in the weights first");
   command.add_option("--dtype", flags.dtype, "Arithmetic of matrix products")
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
       ->capture_default_str();

@@ -14,12 +14,19 @@
 
 namespace quire {
 
+// Flags that say what of a model is read, and from where.
+struct OpenFlags {
+  OpenOptions options;               // --hf-overrides, --generation-config, --override-generation-config
+  std::string load_format = "auto";  // "dummy": weights are made up from config.json
+};
+
 // Flags that say what is loaded and how it computes; names are vLLM's where it has them.
 struct EngineFlags {
   std::string model;                 // positional or --model; empty: the default model
   HubFlags hub;                      // for a model that is named as ORG/NAME
-  OpenOptions open;                  // --hf-overrides, --generation-config, ...
+  OpenFlags open;
   std::string tokenizer;             // a folder or a tokenizer.json; empty: the model's own
+  bool check_weights = false;        // NaN and infinities end the start
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
   std::string kernels = "auto";
@@ -40,8 +47,8 @@ struct EngineFlags {
 void add_hub_flags(CLI::App& command, HubFlags& flags);
 // A number in [low, high]; CLI::Range lets NaN pass.
 CLI::Validator finite_range(double low, double high);
-// --hf-overrides, --generation-config, --override-generation-config.
-void add_open_flags(CLI::App& command, OpenOptions& options);
+// Those of OpenFlags.
+void add_open_flags(CLI::App& command, OpenFlags& flags);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
 // "4096", "4k" (4000), "4K" (4096), "25.6k"; nullopt for "auto", "-1" or empty.

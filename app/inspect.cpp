@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "app/flags.h"
 #include "app/load.h"
+#include "app/open_files.h"
 #include "app/resolve_model.h"
 #include "base/cpu_topology.h"
 #include "weights/inspect.h"
@@ -15,6 +16,7 @@ namespace {
 struct InspectFlags {
   std::string model;
   HubFlags hub;
+  OpenFlags open;
   InspectOptions options;
 };
 
@@ -34,7 +36,7 @@ int run_inspect(const InspectFlags& flags) {
   }
   const Result<std::string> resolved = resolve_model(path, flags.hub);
   if (!resolved) return fail(resolved.error());
-  const Result<ModelFiles> files = open_model(*resolved);
+  const Result<ModelFiles> files = open_files(*resolved, flags.open, 0);
   if (!files) return fail(files.error());
   std::fputs(describe_model(*files, flags.options).c_str(), stdout);
   print_memory_here();
@@ -47,6 +49,7 @@ Command add_inspect(CLI::App& command) {
   auto flags = std::make_shared<InspectFlags>();
   command.add_option("model_tag,--model", flags->model, "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
   add_hub_flags(command, flags->hub);
+  add_open_flags(command, flags->open);
   command.add_flag("--tensors", flags->options.list_tensors, "List every tensor");
   return [flags] { return run_inspect(*flags); };
 }

@@ -12,13 +12,14 @@
 #include <utility>
 
 #include "app/gguf_vocab.h"
+#include "app/load_checks.h"
+#include "app/open_files.h"
 #include "app/resolve_model.h"
 #include "base/clock.h"
 #include "base/cpu_topology.h"
 #include "base/log.h"
 #include "model/registry.h"
 #include "weights/gguf_file.h"
-#include "weights/tokenizer_files.h"
 
 namespace quire {
 namespace {
@@ -39,18 +40,6 @@ class Stage {
  private:
   double begin_ = now_s();
 };
-
-// --tokenizer: its files in place of the model's own. A template of the model stays where the tokenizer brings none.
-Status replace_tokenizer(const std::string& path, ModelFiles& files) {
-  if (path.empty()) return {};
-  QUIRE_ASSIGN(TokenizerFiles own, read_tokenizer_files(path));
-  if (own.tokenizer_json.empty())
-    return make_error(ErrorCode::kNotFound, "--tokenizer {}: the folder has no tokenizer.json", path);
-  files.tokenizer_json = std::move(own.tokenizer_json);
-  files.tokenizer_config_json = std::move(own.tokenizer_config_json);
-  if (!own.chat_template.empty()) files.chat_template = std::move(own.chat_template);
-  return {};
-}
 
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(const ModelFiles& files) {
   if (files.is_gguf && files.tokenizer_json.empty()) {
@@ -180,13 +169,13 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
 
   QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub));
   if (path != model.name) stage.done("model {}: {}", model.name, path);
-  QUIRE_ASSIGN(ModelFiles files, open_model(path, flags.open));
-  QUIRE_TRY(replace_tokenizer(flags.tokenizer, files));
+  QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, flags.tokenizer));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);
   stage.done("model file {}: {} ({}), {:.1f} MiB", files.path, model.config.source_architecture,
-             files.is_gguf ? "GGUF" : "safetensors", static_cast<double>(files.file_bytes) / kMiB);
+             flags.open.load_format == "dummy" ? "dummy weights" : files.is_gguf ? "GGUF" : "safetensors",
+             static_cast<double>(files.file_bytes) / kMiB);
 
   // Meanwhile: a vocabulary of 262k tokens takes as long as packing a small model. Leaving early waits for it.
   std::future<Result<TextParts>> text =
@@ -195,7 +184,12 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   const std::string device = backend->description();
   QUIRE_ASSIGN(std::unique_ptr<Model> network, make_network(files.path, model, *backend));
   stage.done("weights: {:.1f} MiB packed for {}", static_cast<double>(network->weight_bytes) / kMiB, device);
+  if (flags.check_weights) {
+    QUIRE_TRY(check_finite(*model.weights));
+    stage.done("weights: no NaN, no infinity");
+  }
   QUIRE_ASSIGN(TextParts parts, text.get());
+  QUIRE_TRY(check_vocabulary(*parts.tokenizer, model.config.vocab_size));
   model.tokenizer = std::move(parts.tokenizer);
   model.chat_template = std::move(parts.chat_template);
   model.end_ids = merge_end_ids(model.config, *model.tokenizer);

@@ -2,6 +2,7 @@
 // requests, what runs is finished (at most --shutdown-timeout), exit 0. A second signal ends at once.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -148,6 +149,18 @@ void complete_options(ServerOptions& options, const ServeFlags& flags, const Loa
   sampling.top_k = static_cast<std::int32_t>(generation.top_k.value_or(sampling.top_k));
 }
 
+// Ids that the embedding has no row for are no tokens, whatever the tokenizer says.
+class ServedText : public ModelTextService {
+ public:
+  explicit ServedText(const LoadedModel& model)
+      : ModelTextService(model.tokenizer.get(), model.chat_template.get()),
+        rows_(static_cast<std::size_t>(model.config.vocab_size)) {}
+  std::size_t vocab_size() const override { return std::min(rows_, ModelTextService::vocab_size()); }
+
+ private:
+  std::size_t rows_;
+};
+
 int run_serve(const ServeFlags& flags) {
   const double begin = now_s();
   set_level(flags.log_level);
@@ -170,7 +183,7 @@ int run_serve(const ServeFlags& flags) {
   Result<std::unique_ptr<Engine>> engine = start_engine(*model, flags.engine, &metrics);
   if (!engine) return fail(engine.error());
   EngineGenerator generator(engine->get());
-  ModelTextService text(model->tokenizer.get(), model->chat_template.get());
+  ServedText text(*model);
   Result<std::unique_ptr<ApiServer>> server = ApiServer::start(options, {&generator, &text, &metrics});
   if (!server) return fail(server.error());
   log_info("ready: http://{}:{}/v1 serves {} ({:.3f} s since the start)", options.host, (*server)->port(),

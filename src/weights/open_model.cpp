@@ -9,6 +9,7 @@
 #include "weights/gguf_split.h"
 #include "weights/gguf_weights.h"
 #include "weights/json_fields.h"
+#include "weights/open_config.h"
 #include "weights/safetensors_weights.h"
 #include "weights/tokenizer_files.h"
 #include "weights/weight_source.h"
@@ -48,9 +49,11 @@ bool names_dtype(const std::string& config_json) {
 }
 
 // config.json with --hf-overrides laid over it.
-Result<std::string> with_overrides(std::string config, const std::string& overrides) {
-  if (overrides.empty()) return config;
-  QUIRE_ASSIGN(const json::object over, parse_json_object(overrides, "--hf-overrides"));
+Result<std::string> read_config(const fs::path& folder, const OpenOptions& options) {
+  QUIRE_ASSIGN(std::string config,
+               read_text_file((folder / "config.json").string(), kMaxConfigBytes));
+  if (options.hf_overrides.empty()) return config;
+  QUIRE_ASSIGN(const json::object over, parse_json_object(options.hf_overrides, "--hf-overrides"));
   QUIRE_ASSIGN(json::object object, parse_json_object(config, "config.json"));
   merge_json(over, &object);
   return json::serialize(object);
@@ -95,24 +98,7 @@ Result<ModelFiles> open_gguf(const std::string& path, const OpenOptions& options
 }
 
 Result<ModelFiles> open_hf_folder(const fs::path& folder, const OpenOptions& options) {
-  ModelFiles files;
-  files.path = folder.string();
-  QUIRE_ASSIGN(std::string config,
-               read_text_file((folder / "config.json").string(), kMaxConfigBytes));
-  QUIRE_ASSIGN(config, with_overrides(std::move(config), options.hf_overrides));
-  QUIRE_ASSIGN(const std::string generation,
-               read_if_present(folder / "generation_config.json", kMaxConfigBytes));
-  auto parsed = parse_hf_config(config, generation);
-  if (!parsed) {
-    parsed.error().message = (folder / parsed.error().message).string();
-    return tl::unexpected(std::move(parsed).error());
-  }
-  files.config = *std::move(parsed);
-  QUIRE_TRY(apply_generation_options(options, &files.config));
-  QUIRE_ASSIGN(TokenizerFiles tokenizer, read_tokenizer_files(folder.string()));
-  files.tokenizer_json = std::move(tokenizer.tokenizer_json);
-  files.tokenizer_config_json = std::move(tokenizer.tokenizer_config_json);
-  files.chat_template = std::move(tokenizer.chat_template);
+  QUIRE_ASSIGN(ModelFiles files, open_without_weights(folder.string(), options));
   QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
   files.file_bytes = weights.file_bytes();
   files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
@@ -121,6 +107,7 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder, const OpenOptions& opt
       files.weights->find("embed_out.weight").empty()) {
     files.config.tied_embeddings = true;
   }
+  QUIRE_ASSIGN(const std::string config, read_config(folder, options));
   if (!names_dtype(config)) files.config.stored_dtype = most_common_dtype(*files.weights);
   return files;
 }
@@ -165,6 +152,27 @@ Result<ModelFiles> open_folder(const fs::path& folder, const OpenOptions& option
 }
 
 }  // namespace
+
+Result<ModelFiles> open_without_weights(const std::string& folder_name, const OpenOptions& options) {
+  const fs::path folder = folder_name;
+  ModelFiles files;
+  files.path = folder_name;
+  QUIRE_ASSIGN(const std::string config, read_config(folder, options));
+  QUIRE_ASSIGN(const std::string generation,
+               read_if_present(folder / "generation_config.json", kMaxConfigBytes));
+  auto parsed = parse_hf_config(config, generation);
+  if (!parsed) {
+    parsed.error().message = (folder / parsed.error().message).string();
+    return tl::unexpected(std::move(parsed).error());
+  }
+  files.config = *std::move(parsed);
+  QUIRE_TRY(apply_generation_options(options, &files.config));
+  QUIRE_ASSIGN(TokenizerFiles tokenizer, read_tokenizer_files(folder_name));
+  files.tokenizer_json = std::move(tokenizer.tokenizer_json);
+  files.tokenizer_config_json = std::move(tokenizer.tokenizer_config_json);
+  files.chat_template = std::move(tokenizer.chat_template);
+  return files;
+}
 
 Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options) {
   std::error_code error;
