@@ -106,7 +106,6 @@ struct MlpSpec {
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
   std::string fused_gate_up;                   // one matrix, gate | up; wins over gate and up
   std::string xielu;                           // prefix of alpha_p, alpha_n, beta, eps (kXielu); names in full under it
-  std::vector<float> xielu_values;             // those four where the configuration has them (GGUF); wins over the names
   bool transposed = false;                     // stored [in, out]
   bool require_bias = false;
   bool ignore_bias = false;

@@ -18,18 +18,11 @@ Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& 
   args.alpha = spec.activation_alpha;
   args.limit = spec.activation_limit;
   if (spec.activation != ActivationKind::kXielu) return args;
-  std::vector<float> values =
-      spec.xielu_values;  // alpha_p, alpha_n, beta, eps; the alphas before their softplus
-  if (values.empty()) {
-    for (const char* name : {"alpha_p", "alpha_n", "beta", "eps"}) {
-      QUIRE_ASSIGN(const float value, loader.scalar(prefix + spec.xielu + "." + name));
-      values.push_back(value);
-    }
+  std::vector<float> values;  // the alphas are stored before their softplus
+  for (const char* name : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    QUIRE_ASSIGN(const float value, loader.scalar(prefix + spec.xielu + "." + name));
+    values.push_back(value);
   }
-  if (values.size() != 4)
-    return make_error(ErrorCode::kBadFile,
-                      "xIELU has 4 parameters (alpha_p, alpha_n, beta, eps), not {}",
-                      values.size());
   args.alpha_p = softplus(values[0]);
   args.alpha_n = values[2] + softplus(values[1]);
   args.beta = values[2];
