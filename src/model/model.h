@@ -49,6 +49,11 @@ class Model {
   // first forward.
   virtual void reserve_slots(std::int32_t /*slots*/) {}
 
+  // Requests share K and V of a common prefix only where this is the same for both (RoPE kinds that
+  // look at a request's length). To be part of the prefix cache's salt; 0 is the regime of every
+  // request of most models.
+  virtual std::uint64_t kv_regime(std::int64_t /*prompt_tokens*/) const { return 0; }
+
   std::int64_t hidden_size = 0, vocab_size = 0;
   std::int64_t weight_bytes = 0;  // packed, in memory of our own
   // Keeps a state per sequence besides K and V: a sequence can be computed from its first token on

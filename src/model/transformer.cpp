@@ -136,6 +136,12 @@ std::size_t Transformer::workspace_bytes(std::int64_t max_rows, std::int64_t max
   return static_cast<std::size_t>(floats) * sizeof(float) + kWorkspaceSlack;
 }
 
+std::uint64_t Transformer::kv_regime(std::int64_t prompt_tokens) const {
+  std::uint64_t regime = 0;
+  for (const Rope& rope : ropes_) regime = regime * 1000003 + rope.regime(prompt_tokens);
+  return regime;
+}
+
 void Transformer::embed(const ModelInput& input, Workspace& workspace, float* scratch,
                         float* hidden) const {
   const std::int64_t rows = input.rows();

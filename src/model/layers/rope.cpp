@@ -150,6 +150,12 @@ const RopeFrequencies& Rope::of_request(std::int64_t prompt_tokens) const {
   return dynamic_;
 }
 
+std::uint64_t Rope::regime(std::int64_t prompt_tokens) const {
+  if (!by_length_ || static_cast<double>(prompt_tokens) <= config_.original_max_position) return 0;
+  return config_.kind == RopeConfig::Kind::kLongrope ? 1
+                                                     : static_cast<std::uint64_t>(prompt_tokens);
+}
+
 RopeTable Rope::table(Backend& backend, Workspace& workspace, const ModelInput& input) const {
   const std::int64_t half = config_.rotary_dim / 2;
   float* const cos = workspace.take<float>(input.rows() * half);

@@ -26,6 +26,9 @@ class Rope {
   static Result<Rope> create(const RopeConfig& config);
   // cos and sin of the step's rows, in the workspace.
   RopeTable table(Backend& backend, Workspace& workspace, const ModelInput& input) const;
+  // Requests with equal regimes turn alike: 0 up to the original length, then 1 (longrope) or the
+  // length itself (dynamic).
+  std::uint64_t regime(std::int64_t prompt_tokens) const;
   std::int64_t scratch_floats_per_row() const { return config_.rotary_dim; }
 
  private:

@@ -126,5 +126,18 @@ TEST(Rope, EachSequenceOfAStepHasItsOwnRegime) {
   EXPECT_EQ(table.sin[8 + 1], static_cast<float>(std::sin(39 * of(settings, 40).inverse[1])));
 }
 
+TEST(Rope, RequestsOfOneRegimeTurnAlike) {
+  const Rope dynamic = Rope::create(config(Kind::kDynamic)).value();
+  EXPECT_EQ(dynamic.regime(32), 0u);
+  EXPECT_EQ(dynamic.regime(40), 40u);
+  RopeConfig settings = config(Kind::kLongrope);
+  settings.short_factor = settings.long_factor = {1, 1, 1, 1};
+  const Rope longrope = Rope::create(settings).value();
+  EXPECT_EQ(longrope.regime(32), 0u);
+  EXPECT_EQ(longrope.regime(33), longrope.regime(3000));
+  EXPECT_NE(longrope.regime(33), 0u);
+  EXPECT_EQ(Rope::create(config(Kind::kYarn)).value().regime(3000), 0u);
+}
+
 }  // namespace
 }  // namespace quire
