@@ -147,6 +147,34 @@ TEST(ChatTemplate, FiltersKeepJinjasWays) {
   EXPECT_EQ(render("{{ messages | join(',', attribute='role') }} {{ ' a ' | trim }}|"), "user a|");
 }
 
+TEST(ChatTemplate, StripAndTrimTakePythonsWhitespace) {
+  const char* value = R"({"v":"\u3000\u001c hi\u2028\u001f\u0085"})";
+  EXPECT_EQ(render_with("[{{ v | trim }}][{{ v.strip() }}]", value), "[hi][hi]");
+  EXPECT_EQ(render_with("{{ v.lstrip()[:2] }}{{ v.rstrip() | length }}", value), "hi5");
+}
+
+TEST(ChatTemplate, NoneIsNotIterable) {
+  EXPECT_EQ(render("{{ tools is iterable }} {{ [] is iterable }} {{ 'a' is iterable }}"),
+            "False True True");
+}
+
+TEST(ChatTemplate, CaseFiltersPrintAsPython) {
+  EXPECT_EQ(render_with("{{ v | upper }} {{ v | lower }}", R"({"v":["a",true]})"),
+            "['A', TRUE] ['a', true]");
+}
+
+TEST(ChatTemplate, ATokenThatTheModelLacksIsNotDefined) {
+  EXPECT_EQ(render("{{ unk_token is defined }} {{ bos_token is defined }}"), "False True");
+}
+
+TEST(ChatTemplate, ReasoningIsFoundUnderEveryName) {
+  const char* source =
+      "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }};{% endfor %}";
+  EXPECT_EQ(render(source, R"([{"reasoning":"a"},{"thinking":"b"},{"reasoning_content":"c"},
+                  {"reasoning_content":null},{"thinking":"d","reasoning_content":"e"}])"),
+            "a|a;b|b;c|c;None|;e|d;");
+}
+
 TEST(ChatTemplate, RaiseExceptionGivesItsText) {
   const auto text = try_render("{{ raise_exception('roles must alternate') }}",
                                ChatTemplate::Input{.messages_json = kOne});

@@ -40,7 +40,8 @@ const Tokenizer& golden() {
 std::string small_json(const std::string& more) {
   return R"({"added_tokens":[
     {"id":0,"content":"<s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false},
-    {"id":1,"content":"</s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],
+    {"id":1,"content":"</s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false},
+    {"id":7,"content":"▁▁","special":false,"single_word":false,"lstrip":false,"rstrip":false,"normalized":true}],
    "normalizer":{"type":"Replace","pattern":{"String":" "},"content":"▁"},
    "decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
               {"type":"ByteFallback"},{"type":"Fuse"}]},
@@ -121,6 +122,12 @@ TEST(TokenizerJson, MetaspaceAndByteTokens) {
   ASSERT_TRUE(ids);
   EXPECT_THAT(*ids, ElementsAre(2, 4, 5, 6));
   EXPECT_EQ(tokenizer->decode(*ids, true), "a aé");
+}
+
+TEST(TokenizerJson, AnAddedTokenOfSpacesIsDecodedAsSpaces) {
+  const auto tokenizer = load(small_json(""), "");
+  EXPECT_THAT(*tokenizer->encode("a  a", false), ElementsAre(2, 7, 2));
+  EXPECT_EQ(tokenizer->decode({2, 7, 2}, true), "a  a");
 }
 
 TEST(TokenizerJson, NeverASecondBos) {

@@ -17,6 +17,10 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_filter("tojson", tojson);
     env.add_filter("string", |value: &Value| str_of(value));
     env.add_filter("trim", trim);
+    env.add_filter("upper", |value: &Value| str_of(value).to_uppercase());
+    env.add_filter("lower", |value: &Value| str_of(value).to_lowercase());
+    // Python's None is no sequence, minijinja's is an empty one.
+    env.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     env.add_filter("indent", indent);
     env.add_filter("join", join);
     env.add_function("strftime_now", |format: String| strftime_now(&format));
@@ -36,6 +40,14 @@ fn print(out: &mut Output, _state: &State, value: &Value) -> Result<(), Error> {
 
 /// Python's methods of str, dict and list.
 fn call_method(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    if let (Some(text), []) = (value.as_str(), args) {
+        match method {
+            "strip" => return Ok(text.trim_matches(is_python_space).into()),
+            "lstrip" => return Ok(text.trim_start_matches(is_python_space).into()),
+            "rstrip" => return Ok(text.trim_end_matches(is_python_space).into()),
+            _ => {}
+        }
+    }
     if let (Some(text), [affix]) = (value.as_str(), args) {
         let affix = affix.as_str().unwrap_or_default();
         match method {
@@ -47,12 +59,17 @@ fn call_method(state: &State, value: &Value, method: &str, args: &[Value]) -> Re
     minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
 }
 
+/// Python's str.isspace: Unicode's White_Space and the four separators of ASCII.
+fn is_python_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
 /// Jinja2's trim: what is no text is printed first.
 fn trim(value: &Value, chars: Option<String>) -> String {
     let text = str_of(value);
     match chars {
         Some(chars) => text.trim_matches(|c| chars.contains(c)).to_string(),
-        None => text.trim().to_string(),
+        None => text.trim_matches(is_python_space).to_string(),
     }
 }
 

@@ -51,7 +51,8 @@ impl Template {
     }
 
     pub fn render(&self, input: &ChatInput) -> Result<String, String> {
-        let messages = parse("messages", input.messages)?;
+        let mut messages = parse("messages", input.messages)?;
+        alias_reasoning(&mut messages);
         let mut variables: Vec<(String, Value)> = Vec::new();
         for (name, text) in [
             ("bos_token", &self.names.bos),
@@ -59,7 +60,10 @@ impl Template {
             ("unk_token", &self.names.unk),
             ("pad_token", &self.names.pad),
         ] {
-            variables.push((name.to_string(), Value::from(text.as_str())));
+            // As with transformers, a token that the model lacks is not defined.
+            if !text.is_empty() {
+                variables.push((name.to_string(), Value::from(text.as_str())));
+            }
         }
         match parse("chat_template_kwargs", input.kwargs)? {
             Json::Object(more) => {
@@ -92,6 +96,23 @@ fn parse(what: &str, text: &[u8]) -> Result<Json, String> {
         return Ok(Json::Null);
     }
     serde_json::from_slice(text).map_err(|e| format!("{what} is not valid JSON: {e}"))
+}
+
+/// As transformers does it: a message's reasoning, under whichever name it came, is found by
+/// templates that read `reasoning_content` and by gpt-oss's, which reads `thinking`.
+fn alias_reasoning(messages: &mut Json) {
+    const THINKING: &str = "thinking";
+    const STANDARD: &str = "reasoning_content";
+    for message in messages.as_array_mut().into_iter().flatten().filter_map(Json::as_object_mut) {
+        let names = [STANDARD, THINKING, "reasoning"];
+        let found = names.iter().find_map(|&name| message.get(name).filter(|v| !v.is_null()));
+        let Some(reasoning) = found.cloned() else { continue };
+        let mut renamed = serde_json::Map::new();
+        renamed.insert(THINKING.into(), reasoning.clone());
+        renamed.extend(std::mem::take(message));
+        renamed.insert(STANDARD.into(), reasoning);
+        *message = renamed;
+    }
 }
 
 fn raised(error: &Error) -> Option<String> {

@@ -119,7 +119,12 @@ impl TextTokenizer {
             if let Some(token) = added.get(&id) {
                 kind = if token.special { 2 } else { 1 };
                 table.texts.extend_from_slice(token.content.as_bytes());
-                table.bytes.extend_from_slice(token.content.as_bytes());
+                if kind == 1 && self.spelling == Spelling::Metaspace {
+                    // Gemma's runs of spaces are added tokens.
+                    self.append_bytes(&token.content, &alphabet, &mut table.bytes);
+                } else {
+                    table.bytes.extend_from_slice(token.content.as_bytes());
+                }
             } else if let Some(text) = self.tokenizer.id_to_token(id) {
                 table.texts.extend_from_slice(text.as_bytes());
                 self.append_bytes(&text, &alphabet, &mut table.bytes);
