@@ -252,5 +252,14 @@ TEST(TokenizerVocab, SentencePieceSpecialTokens) {
   EXPECT_EQ(tokenizer->token_text(3 + 0x0A), "<0x0A>");
 }
 
+// A vocabulary padded with copies keeps its size; text becomes the first of equal tokens.
+TEST(TokenizerVocab, EqualTokensKeepTheirIds) {
+  const auto tokenizer = load(test::sentencepiece_spec({"▁", "a", "b", "ab", "▁ab", "ab", "b"}));
+  EXPECT_EQ(tokenizer->vocab_size(), 259u + 7u);
+  EXPECT_EQ(tokenizer->token_id("b"), 261);
+  EXPECT_THAT(*tokenizer->encode("ab", false), ElementsAre(263));
+  EXPECT_THAT(*tokenizer->encode("b", false), ElementsAre(259, 261));
+}
+
 }  // namespace
 }  // namespace quire
