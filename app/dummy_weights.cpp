@@ -76,11 +76,26 @@ class NoWeights : public WeightSource {
   bool permuted_qk() const override { return false; }
 };
 
+// Biases of stacked experts (gpt-oss), numbers of a learned activation (Apertus).
+void add_unlisted_of_mlp(const LayerSpec& layer, std::int64_t hidden, std::vector<ExpectedTensor>* tensors) {
+  if (const auto* mlp = std::get_if<MlpSpec>(&layer.mlp); mlp && !mlp->xielu.empty()) {
+    for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"})
+      tensors->push_back({layer.prefix + mlp->xielu + "." + number, {1}});
+  }
+  const auto* moe = std::get_if<MoeSpec>(&layer.mlp);
+  if (!moe || !moe->expert_bias || moe->storage == ExpertStorage::kSeparate || moe->expert.fused_gate_up.empty()) return;
+  const std::string experts = layer.prefix + moe->expert_prefix + ".";
+  const std::int64_t width = moe->intermediate > 0 ? moe->intermediate : moe->expert.intermediate;
+  tensors->push_back({experts + moe->expert.fused_gate_up + "_bias", {moe->experts, 2 * width}});
+  tensors->push_back({experts + moe->expert.down + "_bias", {moe->experts, hidden}});
+}
+
 // What expected_tensors leaves to the file: lengths and forms that only a file can say.
 void add_unlisted(const ModelSpec& spec, std::int64_t max_position, std::vector<ExpectedTensor>* tensors) {
   if (!spec.position_embedding.empty())
     tensors->push_back({spec.position_embedding + ".weight", {max_position + spec.position_offset, spec.hidden_size}});
   for (const LayerSpec& layer : spec.layers) {
+    add_unlisted_of_mlp(layer, spec.hidden_size, tensors);
     const auto* attention = std::get_if<AttentionSpec>(&layer.mixer);
     if (!attention || !attention->norm_per_head_weights || attention->q_norm.kind == NormKind::kNone) continue;
     tensors->push_back({layer.prefix + attention->q_norm.name + ".weight", {attention->q_heads, attention->head_dim}});
