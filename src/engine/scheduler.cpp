@@ -9,7 +9,18 @@
 
 namespace quire {
 
-Scheduler::Scheduler(SchedulerOptions options) : options_(std::move(options)), kv_(options_.kv) {
+namespace {
+
+KvCacheOptions kv_options(const SchedulerOptions& options) {
+  KvCacheOptions kv = options.kv;
+  kv.max_step_tokens = options.max_num_batched_tokens;
+  return kv;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerOptions options)
+    : options_(std::move(options)), kv_(kv_options(options_)) {
   QUIRE_CHECK(options_.max_num_batched_tokens > 0 && options_.max_num_seqs > 0);
   for (std::int32_t i = options_.max_num_seqs; i-- > 0;) free_slots_.push_back(SlotId(i));
 }

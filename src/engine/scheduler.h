@@ -6,7 +6,7 @@
 //
 // What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor
 // slot from its first step to its end, through preemptions; slots are below max_num_seqs; blocks
-// that a planned step names are reused only after that step is applied. A sequence that has become
+// that a planned step reads are reused only after that step is applied. A sequence that has become
 // longer than the whole cache ends with kLength, like one that has reached max_model_len: so a
 // sequence that is alone can always go on.
 #pragma once
@@ -97,7 +97,7 @@ class Scheduler {
   bool make_room(std::size_t i, std::int32_t num_tokens);
   void preempt_last();
   bool admit(Sequence& sequence);
-  std::int32_t promised_blocks() const;
+  std::vector<std::int32_t> promised_blocks() const;
   void give_slot(StepPlan& plan, Sequence& sequence);
   void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
 

@@ -31,6 +31,8 @@ std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepRes
     if (found == by_id_.end()) continue;  // ended meanwhile: a surplus token is dropped
     Sequence& sequence = *found->second;
     const StepPlan::Row& row = plan.rows[i];
+    // A step planned meanwhile goes on where this row ends: it reaches no farther back.
+    kv_.free_unreachable(sequence.kv, row.start_pos + row.num_tokens);
     if (row.prompt_logprobs) take_prompt_logprobs(sequence, row, result.rows[i]);
     const bool scored =
         sequence.scoring_only() && row.start_pos + row.num_tokens == sequence.num_prompt;

@@ -56,6 +56,7 @@ struct Load {
   const char* name;
   std::int32_t budget, num_seqs, num_blocks;
   bool prefix_caching;
+  std::int32_t window = 0;  // of the second group
 };
 
 class SchedulerInvariance : public testing::TestWithParam<Load> {};
@@ -65,6 +66,7 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   const Load& load = GetParam();
   SchedulerOptions options = scheduler_options({});  // 0 blocks: no groups, states only
   if (load.num_blocks > 0) options = scheduler_options({load.num_blocks, load.num_blocks + 3});
+  if (load.window > 0) options.kv.groups[1] = {load.num_blocks * 2 / 3, load.window, false};
   options.max_model_len = kMaxModelLen;
   options.max_num_batched_tokens = load.budget;
   options.max_num_seqs = load.num_seqs;
@@ -87,19 +89,19 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Loads, SchedulerInvariance,
-                         testing::Values(Load{"alone", 2048, 1, 64, false},
-                                         Load{"together", 2048, 32, 2048, true},
-                                         Load{"uncached", 2048, 32, 2048, false},
-                                         Load{"chunks_of_1", 1, 32, 2048, true},
-                                         Load{"chunks_of_7", 7, 32, 2048, true},
-                                         Load{"chunks_of_64", 64, 32, 2048, true},
-                                         Load{"few_blocks", 2048, 32, 26, true},
-                                         Load{"few_blocks_in_chunks", 7, 32, 32, true},
-                                         Load{"few_blocks_uncached", 64, 32, 24, false},
-                                         Load{"states_only", 64, 32, 0, true},
-                                         Load{"states_only_in_chunks", 5, 3, 0, true}),
-                         [](const auto& load) { return std::string(load.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Loads, SchedulerInvariance,
+    testing::Values(
+        Load{"alone", 2048, 1, 64, false}, Load{"together", 2048, 32, 2048, true},
+        Load{"uncached", 2048, 32, 2048, false}, Load{"chunks_of_1", 1, 32, 2048, true},
+        Load{"chunks_of_7", 7, 32, 2048, true}, Load{"chunks_of_64", 64, 32, 2048, true},
+        Load{"few_blocks", 2048, 32, 26, true}, Load{"few_blocks_in_chunks", 7, 32, 32, true},
+        Load{"few_blocks_uncached", 64, 32, 24, false}, Load{"window", 2048, 32, 2048, true, 5},
+        Load{"window_in_chunks", 7, 32, 2048, true, 9},
+        Load{"window_few_blocks", 7, 32, 32, true, 8},
+        Load{"window_few_blocks_uncached", 9, 32, 26, false, 3},
+        Load{"states_only", 64, 32, 0, true}, Load{"states_only_in_chunks", 5, 3, 0, true}),
+    [](const auto& load) { return std::string(load.param.name); });
 
 // One history: requests join, are aborted or finished from outside between plan and apply, and
 // plans are sometimes made ahead. Those that were left alone must have got exactly what they get
@@ -109,6 +111,10 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   SchedulerOptions options = scheduler_options({20 + random.below(60)}, 1 + random.below(8));
   options.max_num_batched_tokens = 1 + random.below(80);
   options.max_num_seqs = 1 + random.below(24);
+  if (random.below(2) == 0) {
+    const std::int32_t num_blocks = options.kv.groups[0].num_blocks;
+    options.kv.groups.push_back({num_blocks, 1 + random.below(30), false});
+  }
   const std::int32_t positions = options.kv.groups[0].num_blocks * options.kv.block_size;
   options.max_model_len = std::min(kMaxModelLen, positions + 1);
   if (random.below(4) == 0) {

@@ -87,7 +87,7 @@ bool Scheduler::admit(Sequence& sequence) {
   if (!sequence.needs_prompt_logprobs()) {
     sequence.num_computed = kv_.match(sequence.kv, sequence.tokens);
   }
-  if (!kv_.can_grow(sequence.kv, sequence.num_tokens(), promised_blocks())) {
+  if (!kv_.can_grow(sequence.kv, sequence.num_computed, sequence.num_tokens(), promised_blocks())) {
     kv_.release(sequence.kv);
     sequence.num_computed = 0;
     return false;
@@ -96,13 +96,14 @@ bool Scheduler::admit(Sequence& sequence) {
   return true;
 }
 
-// Blocks that running sequences still lack for the tokens they know, and one more each to grow
-// into: with these kept free at admission, preemption is rare.
-std::int32_t Scheduler::promised_blocks() const {
-  std::int32_t blocks = 0;
+// Blocks of each group that running sequences still lack for the tokens they know, and one more
+// each to grow into: with these kept free at admission, preemption is rare.
+std::vector<std::int32_t> Scheduler::promised_blocks() const {
+  std::vector<std::int32_t> blocks(options_.kv.groups.size());
   for (const auto& sequence : running_) {
-    blocks += kv_.blocks_for(sequence->num_tokens() + options_.kv.block_size) -
-              static_cast<std::int32_t>(sequence->kv.num_blocks());
+    const std::int32_t num_tokens = sequence->num_tokens() + options_.kv.block_size;
+    for (std::size_t g = 0; g < blocks.size(); ++g)
+      blocks[g] += kv_.missing_blocks(sequence->kv, g, sequence->num_computed, num_tokens);
   }
   return blocks;
 }

@@ -21,59 +21,140 @@ KvCacheManager::KvCacheManager(KvCacheOptions options)
       index_(options_.block_size, blocks_per_group(options_), options_.hash) {
   QUIRE_CHECK(options_.block_size > 0);
   if (options_.groups.empty()) options_.enable_prefix_caching = false;
-  for (const auto& group : options_.groups) {
+  for (auto& group : options_.groups) {
     QUIRE_CHECK(!group.recurrent, "recurrent KV groups are not built yet");
+    // The last full block is always held: it is the parent of the next one in the prefix index.
+    if (group.window > 0) group.window = std::max(group.window, options_.block_size + 1);
     pools_.emplace_back(group.num_blocks);
   }
-}
-
-std::int32_t KvCacheManager::match(SequenceKv& sequence, std::span<const TokenId> tokens) {
-  QUIRE_CHECK(sequence.num_blocks() == 0, "match() is for a sequence without blocks");
-  if (!options_.enable_prefix_caching || tokens.empty()) return 0;
-  sequence.groups.resize(pools_.size());
-  const std::size_t max_blocks =
-      (tokens.size() - 1) / block_size();  // one token is always computed
-  NodeId node = kNoNode;
-  for (std::size_t i = 0; i < max_blocks; ++i) {
-    node = index_.find(node, sequence.salt, tokens.subspan(i * block_size(), block_size()));
-    if (node == kNoNode) break;
-    // A hit must be valid in all groups.
-    bool everywhere = true;
-    for (std::size_t g = 0; g < pools_.size(); ++g) everywhere &= index_.block(node, g) != kNoBlock;
-    if (!everywhere) break;
-    for (std::size_t g = 0; g < pools_.size(); ++g) {
-      pools_[g].add_ref(index_.block(node, g));
-      sequence.groups[g].blocks.push_back(index_.block(node, g));
-    }
-    ++sequence.num_indexed_blocks;
-  }
-  const std::int32_t hit_tokens = sequence.num_indexed_blocks * options_.block_size;
-  sequence.uncounted_query_tokens = static_cast<std::int32_t>(tokens.size());
-  sequence.uncounted_hit_tokens = hit_tokens;
-  return hit_tokens;
 }
 
 std::int32_t KvCacheManager::blocks_for(std::int32_t num_tokens) const {
   return (num_tokens + options_.block_size - 1) / options_.block_size;
 }
 
-bool KvCacheManager::could_fit(std::int32_t num_tokens) const {
-  return std::ranges::all_of(
-      pools_, [&](const BlockPool& pool) { return blocks_for(num_tokens) <= pool.num_blocks(); });
+// The first block that a query at num_computed or later reaches.
+std::int32_t KvCacheManager::first_needed(std::size_t group, std::int32_t num_computed) const {
+  const std::int32_t window = options_.groups[group].window;
+  if (window == 0) return 0;
+  return std::max(0, num_computed - window + 1) / options_.block_size;
 }
 
-bool KvCacheManager::can_grow(const SequenceKv& sequence, std::int32_t num_tokens,
-                              std::int32_t headroom) const {
-  const std::int32_t held = static_cast<std::int32_t>(sequence.num_blocks());
-  const std::int32_t missing = std::max(0, blocks_for(num_tokens) - held);
-  return std::ranges::all_of(
-      pools_, [&](const BlockPool& pool) { return missing + headroom <= pool.num_free(); });
+// The most blocks held at once on the way from num_computed to num_tokens: a step reaches from its
+// first query's window to its last position.
+std::int32_t KvCacheManager::peak_blocks(std::size_t group, std::int32_t num_computed,
+                                         std::int32_t num_tokens) const {
+  const std::int32_t all = blocks_for(num_tokens), window = options_.groups[group].window;
+  if (window == 0) return all;
+  const std::int32_t step = std::min(options_.max_step_tokens, num_tokens - num_computed);
+  const std::int64_t reach = std::int64_t{window} - 1 + step;
+  // Wherever in a block it begins.
+  const std::int64_t most = (reach - 1 + options_.block_size - 1) / options_.block_size + 1;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(all, most));
+}
+
+// Whether all that a query at num_computed reaches is still held.
+bool KvCacheManager::reaches_back(const SequenceKv& sequence, std::int32_t num_computed) const {
+  if (num_computed == 0) return true;
+  for (std::size_t g = 0; g < sequence.groups.size(); ++g) {
+    if (sequence.groups[g].num_freed > first_needed(g, num_computed)) return false;
+  }
+  return true;
+}
+
+// How many blocks of the tokens can be taken; fills in the nodes of these, and maybe more.
+std::int32_t KvCacheManager::longest_match(const SequenceKv& sequence,
+                                           std::span<const TokenId> tokens,
+                                           std::vector<NodeId>& nodes) const {
+  const auto max_blocks = static_cast<std::int32_t>((tokens.size() - 1) /
+                                                    block_size());  // one token is always computed
+  std::vector<std::int32_t> run_begin(pools_.size(), 0);  // of the blocks present up to here
+  std::int32_t longest = 0;
+  for (std::int32_t end = 1; end <= max_blocks; ++end) {
+    const NodeId node = index_.find(nodes.empty() ? kNoNode : nodes.back(), sequence.salt,
+                                    tokens.subspan(nodes.size() * block_size(), block_size()));
+    if (node == kNoNode) break;
+    nodes.push_back(node);
+    bool everywhere = true;  // a hit must be valid in all groups
+    for (std::size_t g = 0; g < pools_.size(); ++g) {
+      if (index_.block(node, g) == kNoBlock) {
+        if (options_.groups[g].window == 0) return longest;
+        run_begin[g] = end;
+      }
+      everywhere &= run_begin[g] <= first_needed(g, end * options_.block_size);
+    }
+    if (everywhere) longest = end;
+  }
+  return longest;
+}
+
+std::int32_t KvCacheManager::match(SequenceKv& sequence, std::span<const TokenId> tokens) {
+  QUIRE_CHECK(sequence.num_blocks() == 0, "match() is for a sequence without blocks");
+  if (!options_.enable_prefix_caching || tokens.empty()) return 0;
+  sequence.groups.resize(pools_.size());
+  std::vector<NodeId> nodes;
+  sequence.num_indexed_blocks = longest_match(sequence, tokens, nodes);
+  const std::int32_t hit_tokens = sequence.num_indexed_blocks * options_.block_size;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    auto& table = sequence.groups[g];
+    table.num_freed = first_needed(g, hit_tokens);
+    table.blocks.assign(static_cast<std::size_t>(sequence.num_indexed_blocks), kNoBlock);
+    for (auto i = static_cast<std::size_t>(table.num_freed); i < table.blocks.size(); ++i) {
+      table.blocks[i] = index_.block(nodes[i], g);
+      pools_[g].add_ref(table.blocks[i]);
+    }
+  }
+  sequence.uncounted_query_tokens = static_cast<std::int32_t>(tokens.size());
+  sequence.uncounted_hit_tokens = hit_tokens;
+  return hit_tokens;
+}
+
+bool KvCacheManager::could_fit(std::int32_t num_tokens) const {
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    if (peak_blocks(g, 0, num_tokens) > pools_[g].num_blocks()) return false;
+  }
+  return true;
+}
+
+std::int32_t KvCacheManager::missing_blocks(const SequenceKv& sequence, std::size_t group,
+                                            std::int32_t num_computed,
+                                            std::int32_t num_tokens) const {
+  const std::int32_t held = sequence.groups.empty() ? 0 : sequence.groups[group].num_held();
+  return std::max(0, peak_blocks(group, num_computed, num_tokens) - held);
+}
+
+bool KvCacheManager::can_grow(const SequenceKv& sequence, std::int32_t num_computed,
+                              std::int32_t num_tokens,
+                              std::span<const std::int32_t> headroom) const {
+  QUIRE_CHECK(headroom.size() == pools_.size());
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    const std::int64_t missing = missing_blocks(sequence, g, num_computed, num_tokens);
+    if (missing + headroom[g] > pools_[g].num_free()) return false;
+  }
+  return true;
+}
+
+void KvCacheManager::free_unreachable(SequenceKv& sequence, std::int32_t num_computed) {
+  for (std::size_t g = 0; g < sequence.groups.size(); ++g) {
+    auto& table = sequence.groups[g];
+    const std::int32_t end =
+        std::min(first_needed(g, num_computed), static_cast<std::int32_t>(table.blocks.size()));
+    for (std::int32_t i = end; i-- > table.num_freed;) {  // as in release(): the first live longest
+      BlockId& block = table.blocks[static_cast<std::size_t>(i)];
+      give_back(g, std::exchange(block, kNoBlock));
+    }
+    table.num_freed = std::max(table.num_freed, end);
+  }
 }
 
 bool KvCacheManager::try_grow(SequenceKv& sequence, std::int32_t num_tokens) {
-  if (!can_grow(sequence, num_tokens, 0)) return false;
+  const auto wanted = static_cast<std::size_t>(blocks_for(num_tokens));
+  const std::size_t missing = wanted - std::min(wanted, sequence.num_blocks());
+  const bool room = std::ranges::all_of(pools_, [&](const BlockPool& pool) {
+    return missing <= static_cast<std::size_t>(pool.num_free());
+  });
+  if (!room) return false;
   sequence.groups.resize(pools_.size());
-  const std::size_t wanted = static_cast<std::size_t>(blocks_for(num_tokens));
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     auto& blocks = sequence.groups[g].blocks;
     while (blocks.size() < wanted) blocks.push_back(take_block(g));
@@ -109,15 +190,21 @@ bool KvCacheManager::fork(const SequenceKv& from, SequenceKv& to, std::int32_t n
   QUIRE_CHECK(blocks_for(num_tokens) <= static_cast<std::int32_t>(from.num_blocks()));
   QUIRE_CHECK(from.num_indexed_blocks >= full_blocks || !options_.enable_prefix_caching,
               "commit() comes before fork(): shared blocks are entered in the index once");
-  if (tail_tokens > 0 && !can_grow(to, 1, 0)) return false;  // one block per group
+  const bool room = std::ranges::all_of(pools_, [&](const BlockPool& pool) {
+    return tail_tokens == 0 || pool.num_free() > 0;  // one block per group
+  });
+  if (!room || !reaches_back(from, num_tokens)) return false;
 
   to.salt = from.salt;
   to.groups.resize(pools_.size());
   to.num_indexed_blocks = std::min(from.num_indexed_blocks, full_blocks);
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(full_blocks); ++i) {
+    to.groups[g].num_freed = first_needed(g, num_tokens);
+    to.groups[g].blocks.assign(static_cast<std::size_t>(full_blocks), kNoBlock);
+    for (auto i = static_cast<std::size_t>(to.groups[g].num_freed); i < to.groups[g].blocks.size();
+         ++i) {
       pools_[g].add_ref(from.groups[g].blocks[i]);
-      to.groups[g].blocks.push_back(from.groups[g].blocks[i]);
+      to.groups[g].blocks[i] = from.groups[g].blocks[i];
     }
     if (tail_tokens == 0) continue;
     const BlockId source = from.groups[g].blocks[static_cast<std::size_t>(full_blocks)];
@@ -129,8 +216,9 @@ bool KvCacheManager::fork(const SequenceKv& from, SequenceKv& to, std::int32_t n
 }
 
 std::int32_t KvCacheManager::trim(SequenceKv& sequence, std::int32_t num_tokens) {
+  if (!reaches_back(sequence, num_tokens)) num_tokens = 0;
   const auto wanted = static_cast<std::size_t>(blocks_for(num_tokens));
-  while (sequence.num_blocks() > wanted) pop_block(sequence);
+  drop_blocks(sequence, wanted);
   const std::int32_t full_blocks = num_tokens / options_.block_size;
   const bool ends_inside = num_tokens % options_.block_size != 0 && sequence.num_blocks() == wanted;
   if (ends_inside) {
@@ -141,20 +229,22 @@ std::int32_t KvCacheManager::trim(SequenceKv& sequence, std::int32_t num_tokens)
       shared |= pools_[g].refs(sequence.groups[g].blocks.back()) > 1;
     }
     if (shared) {
-      pop_block(sequence);
       num_tokens = full_blocks * options_.block_size;
+      if (!reaches_back(sequence, num_tokens)) num_tokens = 0;
+      drop_blocks(sequence, static_cast<std::size_t>(blocks_for(num_tokens)));
     } else if (sequence.num_indexed_blocks > full_blocks) {
       for (std::size_t g = 0; g < pools_.size(); ++g) {
         index_.remove(g, sequence.groups[g].blocks.back());
       }
     }
   }
-  sequence.num_indexed_blocks = std::min(sequence.num_indexed_blocks, full_blocks);
+  sequence.num_indexed_blocks =
+      std::min(sequence.num_indexed_blocks, num_tokens / options_.block_size);
   return num_tokens;
 }
 
 void KvCacheManager::release(SequenceKv& sequence) {
-  while (sequence.num_blocks() > 0) pop_block(sequence);  // tail first: prefixes live longest
+  drop_blocks(sequence, 0);
   sequence.num_indexed_blocks = 0;
   sequence.uncounted_query_tokens = sequence.uncounted_hit_tokens = 0;
 }
@@ -195,10 +285,15 @@ void KvCacheManager::give_back(std::size_t group, BlockId block) {
   pools_[group].drop_ref(block, index_.node_of(group, block) != kNoNode);
 }
 
-void KvCacheManager::pop_block(SequenceKv& sequence) {
-  for (std::size_t g = 0; g < pools_.size(); ++g) {
-    give_back(g, sequence.groups[g].blocks.back());
-    sequence.groups[g].blocks.pop_back();
+// Tail first: prefixes live longest.
+void KvCacheManager::drop_blocks(SequenceKv& sequence, std::size_t num_kept) {
+  for (std::size_t g = 0; g < sequence.groups.size(); ++g) {
+    auto& table = sequence.groups[g];
+    while (table.blocks.size() > num_kept) {
+      if (table.blocks.back() != kNoBlock) give_back(g, table.blocks.back());
+      table.blocks.pop_back();
+    }
+    table.num_freed = std::min(table.num_freed, static_cast<std::int32_t>(num_kept));
   }
 }
 
@@ -208,28 +303,51 @@ Status KvCacheManager::check_sequence(const SequenceKv& sequence) const {
     return make_error(ErrorCode::kInternal, "a sequence has {} block tables for {} groups",
                       sequence.groups.size(), pools_.size());
   }
-  for (std::size_t g = 0; g < pools_.size(); ++g) {
-    const auto& blocks = sequence.groups[g].blocks;
-    if (blocks.size() != sequence.num_blocks()) {
-      return make_error(ErrorCode::kInternal, "a sequence's tables differ in length");
+  // The nodes of its indexed blocks: the last one's, and the way up from there.
+  std::vector<NodeId> nodes(static_cast<std::size_t>(sequence.num_indexed_blocks), kNoNode);
+  if (nodes.size() > sequence.num_blocks() ||
+      (!nodes.empty() && sequence.groups[0].num_held() == 0)) {
+    return make_error(ErrorCode::kInternal, "a sequence has {} indexed blocks of {}", nodes.size(),
+                      sequence.num_blocks());
+  }
+  NodeId node =
+      nodes.empty() ? kNoNode : index_.node_of(0, sequence.groups[0].blocks[nodes.size() - 1]);
+  for (std::size_t i = nodes.size(); i-- > 0; node = index_.parent_of(node)) {
+    if (node == kNoNode || index_.salt_of(node) != sequence.salt) {
+      return make_error(ErrorCode::kInternal,
+                        "block {} of a sequence does not follow its parent in the index", i);
     }
-    NodeId parent = kNoNode;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (i >= static_cast<std::size_t>(sequence.num_indexed_blocks)) {
-        // Blocks that are still written to belong to one sequence and are not in the index.
-        if (index_.node_of(g, blocks[i]) != kNoNode && options_.enable_prefix_caching) {
-          return make_error(ErrorCode::kInternal, "block {} is indexed before its time",
-                            blocks[i].value);
-        }
-        continue;
-      }
-      const NodeId node = index_.node_of(g, blocks[i]);
-      if (node == kNoNode || index_.parent_of(node) != parent ||
-          index_.salt_of(node) != sequence.salt) {
-        return make_error(ErrorCode::kInternal, "block {} does not follow its parent in the index",
-                          blocks[i].value);
-      }
-      parent = node;
+    nodes[i] = node;
+  }
+  if (node != kNoNode)
+    return make_error(ErrorCode::kInternal, "a sequence's blocks have a foreign parent");
+  for (std::size_t g = 0; g < pools_.size(); ++g) QUIRE_TRY(check_table(sequence, g, nodes));
+  return {};
+}
+
+// nodes: of the indexed blocks.
+Status KvCacheManager::check_table(const SequenceKv& sequence, std::size_t group,
+                                   std::span<const NodeId> nodes) const {
+  const auto& table = sequence.groups[group];
+  if (table.blocks.size() != sequence.num_blocks()) {
+    return make_error(ErrorCode::kInternal, "a sequence's tables differ in length");
+  }
+  if (table.num_freed > 0 && options_.groups[group].window == 0) {
+    return make_error(ErrorCode::kInternal, "a sequence has freed blocks of group {}: no window",
+                      group);
+  }
+  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+    const BlockId block = table.blocks[i];
+    const bool freed = i < static_cast<std::size_t>(table.num_freed);
+    if (freed != (block == kNoBlock)) {
+      return make_error(ErrorCode::kInternal, "group {}: {} blocks freed, entry {} is block {}",
+                        group, table.num_freed, i, block.value);
+    }
+    // Blocks that are still written to belong to one sequence and are not in the index.
+    const NodeId expected = i < nodes.size() ? nodes[i] : kNoNode;
+    if (!freed && index_.node_of(group, block) != expected) {
+      return make_error(ErrorCode::kInternal, "group {} block {}: node {} in the index, not {}",
+                        group, block.value, index_.node_of(group, block).value, expected.value);
     }
   }
   return {};
@@ -246,7 +364,7 @@ Status KvCacheManager::check_integrity(std::span<const SequenceKv* const> live) 
     QUIRE_TRY(check_sequence(*sequence));
     for (std::size_t g = 0; g < sequence->groups.size(); ++g) {
       for (const BlockId block : sequence->groups[g].blocks) {
-        ++holders[g][static_cast<std::size_t>(block.value)];
+        if (block != kNoBlock) ++holders[g][static_cast<std::size_t>(block.value)];
       }
     }
   }

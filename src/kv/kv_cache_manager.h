@@ -7,13 +7,15 @@
 // and tokens prove its content; a block is in at most one free list. block_pool.h says which free
 // block is used first.
 //
-// Layers of one lifetime form a group with blocks of its own. All groups grow together: a sequence
-// holds the same number of blocks in each. Sliding-window groups keep all their blocks for now.
-// Without groups (a model that keeps a state per sequence only) there is always room, and nothing
-// to share.
+// Layers of one lifetime form a group with blocks of its own. All groups grow together: a
+// sequence's tables have the same length in each. In a sliding-window group a table begins with
+// kNoBlock where no later query reaches: those blocks were given back, and nobody may read these
+// entries. Without groups (a model that keeps a state per sequence only) there is always room, and
+// nothing to share.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,11 +29,13 @@ namespace quire {
 struct KvCacheOptions {
   struct Group {
     std::int32_t num_blocks = 0;
-    std::int32_t window = 0;  // sliding window in tokens; 0: full attention
+    std::int32_t window = 0;  // keys a query can reach, itself included; 0: all
     bool recurrent = false;   // state slots instead of per-token blocks (reserved for later layers)
   };
   std::int32_t block_size = 32;  // tokens
   std::vector<Group> groups;
+  // Positions that one sequence gets in one step, at most: all of them need their blocks at once.
+  std::int32_t max_step_tokens = std::numeric_limits<std::int32_t>::max();
   bool enable_prefix_caching = true;
   PrefixHash hash = default_prefix_hash;  // tests force collisions with another
 };
@@ -40,6 +44,8 @@ struct KvCacheOptions {
 struct SequenceKv {
   struct GroupTable {
     std::vector<BlockId> blocks;  // logical -> physical
+    std::int32_t num_freed = 0;   // leading blocks that left the window: kNoBlock
+    std::int32_t num_held() const { return static_cast<std::int32_t>(blocks.size()) - num_freed; }
   };
   std::vector<GroupTable> groups;       // empty, or one per group
   std::int32_t num_indexed_blocks = 0;  // full blocks already entered in the prefix index
@@ -47,6 +53,7 @@ struct SequenceKv {
   // Of a match() whose first growth is to come: not yet in the statistics.
   std::int32_t uncounted_query_tokens = 0, uncounted_hit_tokens = 0;
 
+  // Length of the tables, freed blocks included.
   std::size_t num_blocks() const { return groups.empty() ? 0 : groups[0].blocks.size(); }
 };
 
@@ -61,21 +68,29 @@ class KvCacheManager {
   explicit KvCacheManager(KvCacheOptions options);
 
   // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an
-  // empty sequence: its blocks are referenced. Returns the number of tokens that need no computing.
-  // Enters the statistics with the first growth, so that a request that waits for room is counted
-  // once.
+  // empty sequence: its blocks are referenced, of a window those that the next query reaches.
+  // Returns the number of tokens that need no computing. Enters the statistics with the first
+  // growth, so that a request that waits for room is counted once.
   std::int32_t match(SequenceKv& sequence, std::span<const TokenId> tokens);
   // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing
   // has changed.
   bool try_grow(SequenceKv& sequence, std::int32_t num_tokens);
-  // Whether try_grow would succeed and leave `headroom` blocks free in each group.
-  bool can_grow(const SequenceKv& sequence, std::int32_t num_tokens, std::int32_t headroom) const;
+  // Whether a sequence with num_computed tokens can come to num_tokens, step by step, and leave
+  // headroom[g] blocks free in each group g. Then its next step's try_grow succeeds.
+  bool can_grow(const SequenceKv& sequence, std::int32_t num_computed, std::int32_t num_tokens,
+                std::span<const std::int32_t> headroom) const;
+  // Blocks of a group that it lacks for that. A window is counted at its fullest.
+  std::int32_t missing_blocks(const SequenceKv& sequence, std::size_t group,
+                              std::int32_t num_computed, std::int32_t num_tokens) const;
+  // Gives back the blocks that no query at num_computed or later reaches. Called when the steps
+  // that compute positions below num_computed are done.
+  void free_unreachable(SequenceKv& sequence, std::int32_t num_computed);
   // Enters full blocks of positions [0, num_tokens) in the prefix index; called when they are
   // planned.
   void commit(SequenceKv& sequence, std::span<const TokenId> tokens, std::int32_t num_tokens);
   // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on
   // write: the caller gets the copy to be made, (source, target) per group, or false when there is
-  // no block for it. `to` is empty.
+  // no block for it, or when a window before num_tokens was given back already. `to` is empty.
   struct Copy {
     std::int32_t group;
     BlockId source, target;
@@ -85,7 +100,7 @@ class KvCacheManager {
             std::vector<Copy>* copies);
   // Gives back blocks beyond num_tokens (rejected speculation, trimmed prompts). Returns how many
   // tokens stay computed: num_tokens, or less when the block that they end in is shared: it may not
-  // be written, and is given back too.
+  // be written, and is given back too. None when a window before them was given back already.
   std::int32_t trim(SequenceKv& sequence, std::int32_t num_tokens);
   // Gives back everything, tail blocks first; indexed ones stay hittable until reused. Keeps the
   // salt.
@@ -94,8 +109,6 @@ class KvCacheManager {
   // stay).
   bool reset();
   KvStats stats() const;
-  // Blocks that a sequence of num_tokens needs in each group.
-  std::int32_t blocks_for(std::int32_t num_tokens) const;
   // Whether a sequence of num_tokens fits when it is alone.
   bool could_fit(std::int32_t num_tokens) const;
   // Checks every invariant against the tables of all live sequences. Errors describe the first
@@ -104,10 +117,19 @@ class KvCacheManager {
 
  private:
   std::size_t block_size() const { return static_cast<std::size_t>(options_.block_size); }
+  std::int32_t blocks_for(std::int32_t num_tokens) const;  // length of the tables
+  std::int32_t peak_blocks(std::size_t group, std::int32_t num_computed,
+                           std::int32_t num_tokens) const;
+  std::int32_t first_needed(std::size_t group, std::int32_t num_computed) const;
+  bool reaches_back(const SequenceKv& sequence, std::int32_t num_computed) const;
+  std::int32_t longest_match(const SequenceKv& sequence, std::span<const TokenId> tokens,
+                             std::vector<NodeId>& nodes) const;
+  void drop_blocks(SequenceKv& sequence, std::size_t num_kept);
   BlockId take_block(std::size_t group);
   void give_back(std::size_t group, BlockId block);
-  void pop_block(SequenceKv& sequence);
   Status check_sequence(const SequenceKv& sequence) const;
+  Status check_table(const SequenceKv& sequence, std::size_t group,
+                     std::span<const NodeId> nodes) const;
 
   KvCacheOptions options_;
   std::vector<BlockPool> pools_;  // by group

@@ -46,7 +46,7 @@ TEST(KvCacheManager, WithoutGroupsThereIsAlwaysRoomAndNothingToShare) {
   EXPECT_EQ(kv.match(first, tokens), 0);
   compute(kv, first, tokens);
   EXPECT_EQ(kv.match(second, tokens), 0);
-  EXPECT_TRUE(kv.can_grow(second, 1 << 30, 1 << 30));
+  EXPECT_TRUE(kv.can_grow(second, 0, 1 << 30, {}));
   EXPECT_TRUE(kv.could_fit(1 << 30));
   std::vector<KvCacheManager::Copy> copies;
   EXPECT_TRUE(kv.fork(first, fork, 50, &copies));
@@ -69,8 +69,8 @@ TEST(KvCacheManager, GrowsByWholeBlocksAllOrNothing) {
   EXPECT_FALSE(kv.try_grow(b, 5));  // group 1 has one block left
   EXPECT_EQ(b.num_blocks(), 0u);
   EXPECT_EQ(kv.stats().used_blocks, 4);
-  EXPECT_TRUE(kv.can_grow(b, 4, 0));
-  EXPECT_FALSE(kv.can_grow(b, 4, 1));
+  EXPECT_TRUE(kv.can_grow(b, 0, 4, std::vector{1, 0}));
+  EXPECT_FALSE(kv.can_grow(b, 0, 4, std::vector{0, 1}));
   EXPECT_TRUE(kv.could_fit(12));
   EXPECT_FALSE(kv.could_fit(13));
   expect_intact(kv, {&a, &b});

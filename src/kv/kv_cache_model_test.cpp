@@ -1,6 +1,6 @@
 // Random histories of the KV cache against a slow, obvious model: lists of blocks, and for every
-// indexed block the whole prefix that it holds. Few different tokens and hashes that collide make
-// sharing and confusion likely.
+// indexed block the whole prefix that it holds. Groups may have windows. Few different tokens and
+// hashes that collide make sharing and confusion likely.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,14 @@ Prefix prefix(std::uint64_t salt, const std::vector<TokenId>& tokens, std::size_
 
 // One group's blocks.
 struct GroupModel {
-  explicit GroupModel(std::int32_t n) : num_blocks(n) {}
+  GroupModel(std::int32_t n, std::int32_t w) : num_blocks(n), window(w) {}
+
+  // Whether a sequence with num_computed tokens must hold its block i.
+  bool needs(std::size_t i, std::size_t num_computed) const {
+    if (window == 0 || (i + 2) * kBlockSize > num_computed) return true;  // the last full one too
+    const auto last = static_cast<std::int32_t>((i + 1) * kBlockSize) - 1;
+    return last > static_cast<std::int32_t>(num_computed) - window;
+  }
 
   std::size_t num_free() const {
     return recycled.size() + cached.size() + static_cast<std::size_t>(num_blocks - next_untouched);
@@ -61,7 +68,7 @@ struct GroupModel {
     return std::ranges::any_of(content, [&](const auto& entry) { return entry.second == wanted; });
   }
 
-  std::int32_t num_blocks, next_untouched = 0;
+  std::int32_t num_blocks, window, next_untouched = 0;
   std::list<std::int32_t> recycled, cached;
   std::map<std::int32_t, std::int32_t> refs;
   std::map<std::int32_t, Prefix> content;  // of indexed blocks
@@ -74,9 +81,9 @@ struct Live {
 
 class History {
  public:
-  History(unsigned seed, std::vector<std::int32_t> num_blocks, PrefixHash hash)
-      : random_(seed), manager_(options(num_blocks, hash)) {
-    for (const std::int32_t n : num_blocks) groups_.emplace_back(n);
+  History(unsigned seed, const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash)
+      : random_(seed), manager_(options(groups, hash)) {
+    for (const auto& group : groups) groups_.emplace_back(group.num_blocks, group.window);
   }
 
   void step() {
@@ -88,7 +95,7 @@ class History {
     } else if (kind < 13) {
       fork();
     } else if (kind < 15) {
-      trim(pick());
+      below(2) == 0 ? trim(pick()) : slide(pick());
     } else if (kind < 19 || below(4) != 0) {
       release(below(live_.size()));
     } else {
@@ -103,11 +110,11 @@ class History {
   }
 
  private:
-  static KvCacheOptions options(const std::vector<std::int32_t>& num_blocks, PrefixHash hash) {
+  static KvCacheOptions options(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash) {
     KvCacheOptions result;
     result.block_size = kBlockSize;
     result.hash = hash;
-    for (const std::int32_t n : num_blocks) result.groups.push_back({n, 0, false});
+    result.groups = groups;
     return result;
   }
   std::size_t below(std::size_t n) { return random_() % n; }
@@ -123,17 +130,21 @@ class History {
     s.kv.salt = below(2);
     std::vector<TokenId> tokens(1 + below(12));
     for (TokenId& t : tokens) t = token();
-    std::size_t hit = 0;
-    const auto everywhere = [&](const Prefix& p) {
-      return std::ranges::all_of(groups_, [&](const auto& g) { return g.has(p); });
+    std::size_t hit = full_blocks(tokens.size() - 1);
+    const auto found = [&](const GroupModel& g) {
+      for (std::size_t i = 0; i < hit; ++i) {
+        if (g.needs(i, hit * kBlockSize) && !g.has(prefix(s.kv.salt, tokens, i + 1))) return false;
+      }
+      return true;
     };
-    while (hit < full_blocks(tokens.size() - 1) && everywhere(prefix(s.kv.salt, tokens, hit + 1)))
-      ++hit;
+    while (!std::ranges::all_of(groups_, found)) --hit;
     ASSERT_EQ(manager_.match(s.kv, tokens), static_cast<std::int32_t>(hit) * kBlockSize);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       ASSERT_EQ(s.kv.groups[g].blocks.size(), hit);
       for (std::size_t i = 0; i < hit; ++i) {
         const std::int32_t block = s.kv.groups[g].blocks[i].value;
+        ASSERT_EQ(block >= 0, groups_[g].needs(i, hit * kBlockSize));
+        if (block < 0) continue;
         ASSERT_EQ(groups_[g].content.at(block), prefix(s.kv.salt, tokens, i + 1)) << "a leak";
         groups_[g].hold(block);
       }
@@ -178,13 +189,17 @@ class History {
     const bool copy = n % kBlockSize != 0;
     Live to;
     std::vector<KvCacheManager::Copy> copies;
-    const bool expected = !copy || fits(1);
+    const bool expected = (!copy || fits(1)) && is_held(from.kv, n);
     ASSERT_EQ(manager_.fork(from.kv, to.kv, static_cast<std::int32_t>(n), &copies), expected);
     ASSERT_EQ(copies.size(), expected && copy ? groups_.size() : 0);
     if (!expected) return;
     to.tokens.assign(from.tokens.begin(), from.tokens.begin() + static_cast<std::ptrdiff_t>(n));
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (std::size_t i = 0; i < full_blocks(n); ++i) {
+        if (!groups_[g].needs(i, n)) {
+          ASSERT_EQ(to.kv.groups[g].blocks[i], kNoBlock);
+          continue;
+        }
         ASSERT_EQ(to.kv.groups[g].blocks[i], from.kv.groups[g].blocks[i]);
         groups_[g].hold(to.kv.groups[g].blocks[i].value);
       }
@@ -197,24 +212,51 @@ class History {
   }
 
   void drop_last(const SequenceKv& kv, std::size_t index) {
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      groups_[g].drop(kv.groups[g].blocks[index].value);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const BlockId block = kv.groups[g].blocks[index];
+      if (block != kNoBlock) groups_[g].drop(block.value);
+    }
+  }
+
+  // Whether nothing that a sequence of n tokens needs has been given back.
+  bool is_held(const SequenceKv& kv, std::size_t n) const {
+    for (std::size_t g = 0; g < kv.groups.size(); ++g) {
+      for (std::size_t i = 0; i < blocks_for(n); ++i) {
+        if (groups_[g].needs(i, n) && kv.groups[g].blocks[i] == kNoBlock) return false;
+      }
+    }
+    return true;
+  }
+
+  // Steps up to some position are done.
+  void slide(Live& s) {
+    const std::size_t n = below(3) == 0 ? below(s.tokens.size() + 1) : s.tokens.size();
+    const SequenceKv before = s.kv;
+    manager_.free_unreachable(s.kv, static_cast<std::int32_t>(n));
+    for (std::size_t g = 0; g < before.groups.size(); ++g) {
+      for (std::size_t i = before.num_blocks(); i-- > 0;) {
+        const BlockId block = before.groups[g].blocks[i];
+        const bool goes = block != kNoBlock && !groups_[g].needs(i, n);
+        ASSERT_EQ(s.kv.groups[g].blocks[i], goes ? kNoBlock : block);
+        if (goes) groups_[g].drop(block.value);
+      }
+    }
   }
 
   void trim(Live& s) {
     const std::size_t n = below(s.tokens.size() + 1);
     const SequenceKv before = s.kv;
-    std::size_t kept = n;
-    for (std::size_t i = before.num_blocks(); i > blocks_for(n); --i) drop_last(before, i - 1);
-    if (n % kBlockSize != 0) {
+    std::size_t kept = is_held(before, n) ? n : 0;
+    for (std::size_t i = before.num_blocks(); i > blocks_for(kept); --i) drop_last(before, i - 1);
+    if (kept % kBlockSize != 0) {
       const std::size_t last = full_blocks(n);
       bool shared = false;
       for (std::size_t g = 0; g < groups_.size(); ++g) {
         shared |= groups_[g].refs[before.groups[g].blocks[last].value] > 1;
       }
       if (shared) {
-        kept = last * kBlockSize;
-        drop_last(before, last);
+        kept = is_held(before, last * kBlockSize) ? last * kBlockSize : 0;
+        for (std::size_t i = last + 1; i > blocks_for(kept); --i) drop_last(before, i - 1);
       } else {
         for (std::size_t g = 0; g < groups_.size(); ++g) {
           groups_[g].content.erase(before.groups[g].blocks[last].value);
@@ -263,10 +305,10 @@ class History {
   std::vector<Live> live_;
 };
 
-void run_histories(std::vector<std::int32_t> num_blocks, PrefixHash hash) {
+void run_histories(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
-    History history(seed, num_blocks, hash);
+    History history(seed, groups, hash);
     for (int i = 0; i < 400; ++i) {
       history.step();
       if (testing::Test::HasFatalFailure()) return;
@@ -275,15 +317,22 @@ void run_histories(std::vector<std::int32_t> num_blocks, PrefixHash hash) {
   }
 }
 
-TEST(KvCacheModel, OneGroup) { run_histories({24}, default_prefix_hash); }
-TEST(KvCacheModel, TwoGroupsOfDifferentSize) { run_histories({24, 17}, default_prefix_hash); }
-TEST(KvCacheModel, PlentyOfBlocks) { run_histories({500}, default_prefix_hash); }
+TEST(KvCacheModel, OneGroup) { run_histories({{24}}, default_prefix_hash); }
+TEST(KvCacheModel, TwoGroupsOfDifferentSize) { run_histories({{24}, {17}}, default_prefix_hash); }
+TEST(KvCacheModel, PlentyOfBlocks) { run_histories({{500}}, default_prefix_hash); }
+TEST(KvCacheModel, Windows) {
+  for (const std::int32_t window : {1, 3, 4, 5}) {
+    run_histories({{16, window}}, default_prefix_hash);
+    run_histories({{24}, {16, window}}, default_prefix_hash);
+    run_histories({{14, window}, {24}, {500, 7}}, default_prefix_hash);
+  }
+}
 TEST(KvCacheModel, AllHashesCollide) {
-  run_histories({24, 20},
+  run_histories({{24}, {20}, {18, 3}},
                 [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 0; });
 }
 TEST(KvCacheModel, MostHashesCollide) {
-  run_histories({24}, [](std::uint64_t parent, std::span<const TokenId> tokens) {
+  run_histories({{24}, {18, 4}}, [](std::uint64_t parent, std::span<const TokenId> tokens) {
     return default_prefix_hash(parent, tokens) % 3;
   });
 }
