@@ -92,11 +92,21 @@ Status Engine::Impl::admit(RequestId id) {
   return {};
 }
 
+namespace {
+// The user's salt and what else changes K and V; a regime of 0 leaves the salt as it is.
+std::uint64_t mix_salt(std::uint64_t salt, std::uint64_t regime) {
+  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // Fibonacci hashing
+  return regime == 0 ? salt : (salt ^ (regime * kGolden)) * kGolden + regime;
+}
+}  // namespace
+
 Status Engine::submit(Request request) {
   QUIRE_CHECK(request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
               "request {} has no prompt, parameters or channel", request.id.value);
   QUIRE_TRY(impl_->check_fits(request));
   QUIRE_TRY(impl_->admit(request.id));
+  const auto prompt_tokens = static_cast<std::int64_t>(request.prompt->size());
+  request.cache_salt = mix_salt(request.cache_salt, impl_->executor->kv_regime(prompt_tokens));
   // The output thread hears of it first: its start stands before its first update.
   impl_->shared.outbox.push(StartOutput{OutputRequest(request)});
   impl_->shared.inbox.push(AddRequest{std::move(request)});

@@ -117,6 +117,22 @@ TEST_F(EngineTest, ManyRequestsGetTheirOwnTokensInOrder) {
   EXPECT_EQ(observer_.steps, stats.steps);
 }
 
+TEST_F(EngineTest, PromptsOfAnotherRegimeShareNoPrefix) {
+  start();
+  const auto hits = [&](std::size_t prompt_tokens) {
+    const std::int64_t before = engine_->stats().scheduler.kv.hit_tokens;
+    Client client;
+    const std::vector<TokenId> prompt(prompt_tokens, 65);
+    EXPECT_TRUE(engine_->submit(request(prompt, 1, client)));
+    client.read_all();
+    return engine_->stats().scheduler.kv.hit_tokens - before;
+  };
+  EXPECT_EQ(hits(12), 0);
+  EXPECT_EQ(hits(20), 12);   // three blocks of the first prompt
+  EXPECT_EQ(hits(24), 0);    // FakeDevice::kv_regime is another from here on
+  EXPECT_EQ(hits(28), 24);
+}
+
 TEST_F(EngineTest, StopStringEndsTheSequenceInTheEngineToo) {
   start();
   const std::vector<TokenId> tokens = expected({3, 1, 4}, 90);

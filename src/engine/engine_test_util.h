@@ -53,6 +53,7 @@ class FakeDevice : public Executor {
     for (const auto& group : kv.groups) capacity_.num_blocks.push_back(group.num_blocks);
   }
   const Capacity& capacity() const override { return capacity_; }
+  std::uint64_t kv_regime(std::int64_t prompt_tokens) const override { return prompt_tokens > 20 ? 1 : 0; }
   void warm_up() override {}
   void submit(const StepPlan& plan) override { plan_ = plan; }
   StepResult wait() override {

@@ -27,6 +27,9 @@ class Executor {
     std::int64_t state_bytes = 0;           // of all slots
   };
   virtual const Capacity& capacity() const = 0;
+  // Requests whose regimes differ must not share K and V of a common prefix (RoPE kinds that look at a
+  // request's length): part of the prefix cache's salt. 0 for most models.
+  virtual std::uint64_t kv_regime(std::int64_t /*prompt_tokens*/) const { return 0; }
   // Touches what the first step needs (threads, workspace).
   virtual void warm_up() = 0;
   // Starts a step; at most one may be in flight.

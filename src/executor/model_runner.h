@@ -25,6 +25,9 @@ class ModelRunner final : public Executor {
   ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model, Options options);
 
   const Capacity& capacity() const override { return capacity_; }
+  std::uint64_t kv_regime(std::int64_t prompt_tokens) const override {
+    return model_->kv_regime(prompt_tokens);
+  }
   void warm_up() override;
   void submit(const StepPlan& plan) override;
   StepResult wait() override;
