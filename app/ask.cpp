@@ -30,14 +30,17 @@ struct Wakeup {
   }
 };
 
-Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt, const AskOptions& options) {
+Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
+                             const AskOptions& options) {
   const auto prompt_tokens = static_cast<std::int64_t>(prompt.size());
   if (prompt_tokens >= model.max_model_len)
-    return make_error(ErrorCode::kContextLength, "the prompt has {} tokens; the context of {} leaves no room for an answer",
+    return make_error(ErrorCode::kContextLength,
+                      "the prompt has {} tokens; the context of {} leaves no room for an answer",
                       prompt_tokens, model.max_model_len);
   for (const TokenId id : prompt) {
     if (id >= model.config.vocab_size)
-      return make_error(ErrorCode::kInvalidArgument, "the prompt has token {}, but the model's embedding has {} rows", id,
+      return make_error(ErrorCode::kInvalidArgument,
+                        "the prompt has token {}, but the model's embedding has {} rows", id,
                         model.config.vocab_size);
   }
   const std::int64_t room = model.max_model_len - prompt_tokens;
@@ -47,13 +50,15 @@ Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vect
   sampling->top_k = options.top_k;
   sampling->seed = options.seed;
   sampling->end_token_ids = model.end_ids;
-  QUIRE_TRY(validate_sampling_params(*sampling, static_cast<std::int64_t>(model.tokenizer->vocab_size())));
+  QUIRE_TRY(validate_sampling_params(*sampling,
+                                     static_cast<std::int64_t>(model.tokenizer->vocab_size())));
   Request request;
   request.id = engine.next_id();
   request.external_id = "local-" + std::to_string(request.id.value);
   request.prompt = std::make_shared<std::vector<TokenId>>(std::move(prompt));
   request.sampling = std::move(sampling);
-  request.stop.max_tokens = static_cast<std::int32_t>(options.max_tokens < 0 ? room : std::min<std::int64_t>(options.max_tokens, room));
+  request.stop.max_tokens = static_cast<std::int32_t>(
+      options.max_tokens < 0 ? room : std::min<std::int64_t>(options.max_tokens, room));
   request.stop.eos_ids = model.end_ids;
   request.stop.stop_strings = options.stop;
   request.stop.ignore_eos = options.ignore_eos;
@@ -63,8 +68,10 @@ Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vect
 
 }  // namespace
 
-Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt, const AskOptions& options,
-                      const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
+Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
+                      const AskOptions& options,
+                      const std::function<void(std::string_view)>& on_text,
+                      const std::atomic<bool>* cancel) {
   QUIRE_ASSIGN(Request request, make_request(engine, model, std::move(prompt), options));
   Wakeup wakeup;
   const auto channel = std::make_shared<OutputChannel>([&wakeup] { wakeup.raise(); });
@@ -79,7 +86,8 @@ Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<Toke
     wakeup.wait();
     if (cancel && cancel->load() && !std::exchange(aborted, true)) engine.abort(id);
     while (std::optional<OutputDelta> delta = channel->take()) {
-      if (result.completion_tokens == 0 && delta->completion_tokens > 0) result.first_token_s = now_s() - begin;
+      if (result.completion_tokens == 0 && delta->completion_tokens > 0)
+        result.first_token_s = now_s() - begin;
       result.prompt_tokens = delta->prompt_tokens;
       result.completion_tokens = delta->completion_tokens;
       if (!delta->text.empty()) on_text(delta->text);

@@ -1,4 +1,5 @@
-// Runs one request on the engine and hands its text out as it comes: what `generate` and `chat` need.
+// Runs one request on the engine and hands its text out as it comes: what `generate` and `chat`
+// need.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 namespace quire {
 
 struct AskOptions {
-  std::int32_t max_tokens = -1;       // -1: what is left of the context
+  std::int32_t max_tokens = -1;  // -1: what is left of the context
   double temperature = 0.0;
   double top_p = 1.0;
   std::int32_t top_k = 0;
@@ -23,12 +24,14 @@ struct AskOptions {
 
 struct AskResult {
   std::int32_t prompt_tokens = 0, completion_tokens = 0;
-  double first_token_s = 0, total_s = 0;   // since the request was made
+  double first_token_s = 0, total_s = 0;  // since the request was made
   FinishReason finish = FinishReason::kStop;
 };
 
 // on_text is called on this thread. Raising *cancel (from a signal handler) aborts the request.
-Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt, const AskOptions& options,
-                      const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel = nullptr);
+Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
+                      const AskOptions& options,
+                      const std::function<void(std::string_view)>& on_text,
+                      const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace quire

@@ -1,5 +1,6 @@
-// `quire bench-engine`: the engine without HTTP, for side-by-side measurements. Prints one line of JSON: prompt processing
-// of one sequence (`prefill` tokens), then `batch` sequences that decode `decode` tokens each. Prefix caching is off.
+// `quire bench-engine`: the engine without HTTP, for side-by-side measurements. Prints one line of
+// JSON: prompt processing of one sequence (`prefill` tokens), then `batch` sequences that decode
+// `decode` tokens each. Prefix caching is off.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -39,7 +40,9 @@ class Driver {
     plan.table_begin.assign(1, {0});
     for (int s = 0; s < sequences; ++s) {
       plan.rows.push_back({SlotId{s}, start, tokens, tokens - 1, true, false});
-      for (int i = 0; i < tokens; ++i) plan.token_ids.push_back(static_cast<TokenId>((s * 7919 + (start + i) * 104729 + 13) % vocab_));
+      for (int i = 0; i < tokens; ++i)
+        plan.token_ids.push_back(
+            static_cast<TokenId>((s * 7919 + (start + i) * 104729 + 13) % vocab_));
       const int blocks = (start + tokens + block_size_ - 1) / block_size_;
       for (int b = 0; b < blocks; ++b) plan.block_table[0].push_back(s * blocks_per_sequence_ + b);
       plan.table_begin[0].push_back(static_cast<std::int32_t>(plan.block_table[0].size()));
@@ -68,26 +71,30 @@ int run_bench(const BenchFlags& flags) {
   set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
   EngineFlags engine = flags.engine;
   const int block = engine.block_size;
-  const int per_sequence = (std::max(flags.prefill, flags.context + flags.decode) + block - 1) / block;
+  const int per_sequence =
+      (std::max(flags.prefill, flags.context + flags.decode) + block - 1) / block;
   engine.num_gpu_blocks_override = per_sequence * flags.batch;
   engine.max_model_len = std::to_string(per_sequence * block);
-  engine.max_num_batched_tokens = std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
+  engine.max_num_batched_tokens =
+      std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
   Result<LoadedModel> model = load_model(engine);
   if (!model) return fail(model.error());
   Driver driver(*model->runner, block, model->config.vocab_size, flags.batch);
   driver.set_blocks_per_sequence(per_sequence);
   std::vector<double> prefill, decode;
-  for (int r = 0; r <= flags.repeat; ++r) {   // the first round warms up
+  for (int r = 0; r <= flags.repeat; ++r) {  // the first round warms up
     const double prefill_s = flags.prefill > 0 ? driver.step(1, 0, flags.prefill) : 1;
     driver.step(flags.batch, 0, flags.context);
     double decode_s = 0;
-    for (int i = 0; i < flags.decode; ++i) decode_s += driver.step(flags.batch, flags.context + i, 1);
+    for (int i = 0; i < flags.decode; ++i)
+      decode_s += driver.step(flags.batch, flags.context + i, 1);
     if (r == 0) continue;
     prefill.push_back(flags.prefill / prefill_s);
     if (flags.decode > 0) decode.push_back(flags.batch * flags.decode / decode_s);
   }
-  std::printf("{\"prefill_tokens\": %d, \"prefill_tok_s\": %.1f, \"batch\": %d, \"decode_tok_s\": %.1f}\n", flags.prefill,
-              median(prefill), flags.batch, decode.empty() ? 0.0 : median(decode));
+  std::printf(
+      "{\"prefill_tokens\": %d, \"prefill_tok_s\": %.1f, \"batch\": %d, \"decode_tok_s\": %.1f}\n",
+      flags.prefill, median(prefill), flags.batch, decode.empty() ? 0.0 : median(decode));
   return 0;
 }
 
@@ -96,11 +103,21 @@ int run_bench(const BenchFlags& flags) {
 Command add_bench_engine(CLI::App& command) {
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(command, flags->engine);
-  command.add_option("--prefill", flags->prefill, "Prompt tokens")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  command.add_option("--decode", flags->decode, "Tokens per sequence")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  command.add_option("--batch", flags->batch, "Sequences that decode together")->check(CLI::Range(1, 4096))->capture_default_str();
-  command.add_option("--context", flags->context, "Tokens in the cache before decoding")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command.add_option("--repeat", flags->repeat, "Rounds; medians are printed")->check(CLI::Range(1, 1000))->capture_default_str();
+  command.add_option("--prefill", flags->prefill, "Prompt tokens")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--decode", flags->decode, "Tokens per sequence")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--batch", flags->batch, "Sequences that decode together")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_option("--context", flags->context, "Tokens in the cache before decoding")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--repeat", flags->repeat, "Rounds; medians are printed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command.add_flag("--verbose", flags->verbose, "Show loading");
   return [flags] { return run_bench(*flags); };
 }

@@ -1,5 +1,5 @@
-// The commands of the `quire` executable. Each adds its flags to a CLI11 subcommand and returns what runs it: an exit
-// code, after its own output.
+// The commands of the `quire` executable. Each adds its flags to a CLI11 subcommand and returns
+// what runs it: an exit code, after its own output.
 #pragma once
 
 #include <CLI/CLI.hpp>

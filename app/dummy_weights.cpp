@@ -28,7 +28,8 @@ std::uint64_t mix(std::uint64_t x) {
 // The sum of four uniform 16-bit numbers, centred and scaled to deviation 1.
 float nearly_normal(std::uint64_t bits) {
   constexpr float kSumDeviation = 37837.23f;  // 65536 * sqrt(4 / 12)
-  const std::uint64_t sum = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
+  const std::uint64_t sum =
+      (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) + (bits >> 48);
   return (static_cast<float>(sum) - 131070.0f) / kSumDeviation;
 }
 
@@ -45,13 +46,16 @@ Buffer make_pool(std::int64_t elements, float mean, DType dtype, std::uint64_t s
   const std::int64_t size = row_bytes(dtype, 1);
   Buffer pool(static_cast<std::size_t>(elements * size));
   for (std::int64_t i = 0; i < elements; ++i) {
-    const float value = mean + kDeviation * nearly_normal(mix(seed ^ mix(static_cast<std::uint64_t>(i))));
+    const float value =
+        mean + kDeviation * nearly_normal(mix(seed ^ mix(static_cast<std::uint64_t>(i))));
     store(dtype, value, pool.data() + i * size);
   }
   return pool;
 }
 
-bool is_norm(std::string_view name, const Shape& shape) { return shape.rank() == 1 && name.ends_with("norm.weight"); }
+bool is_norm(std::string_view name, const Shape& shape) {
+  return shape.rank() == 1 && name.ends_with("norm.weight");
+}
 
 // FNV-1a, so that a tensor begins at the same place on every machine.
 std::int64_t start_of(std::string_view name) {
@@ -64,10 +68,12 @@ Result<ModelSpec> spec_of(const ModelConfig& config) {
   for (const Architecture& entry : architectures()) {
     if (entry.name == config.architecture) return entry.spec(config);
   }
-  return make_error(ErrorCode::kUnsupported, "architecture '{}' is not supported", config.source_architecture);
+  return make_error(ErrorCode::kUnsupported, "architecture '{}' is not supported",
+                    config.source_architecture);
 }
 
-// A file without tensors: where it could hold a matrix in more than one form, the first form is taken.
+// A file without tensors: where it could hold a matrix in more than one form, the first form is
+// taken.
 class NoWeights : public WeightSource {
  public:
   TensorView find(std::string_view) const override { return {}; }
@@ -77,13 +83,16 @@ class NoWeights : public WeightSource {
 };
 
 // Biases of stacked experts (gpt-oss), numbers of a learned activation (Apertus).
-void add_unlisted_of_mlp(const LayerSpec& layer, std::int64_t hidden, std::vector<ExpectedTensor>* tensors) {
+void add_unlisted_of_mlp(const LayerSpec& layer, std::int64_t hidden,
+                         std::vector<ExpectedTensor>* tensors) {
   if (const auto* mlp = std::get_if<MlpSpec>(&layer.mlp); mlp && !mlp->xielu.empty()) {
     for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"})
       tensors->push_back({layer.prefix + mlp->xielu + "." + number, {1}});
   }
   const auto* moe = std::get_if<MoeSpec>(&layer.mlp);
-  if (!moe || !moe->expert_bias || moe->storage == ExpertStorage::kSeparate || moe->expert.fused_gate_up.empty()) return;
+  if (!moe || !moe->expert_bias || moe->storage == ExpertStorage::kSeparate ||
+      moe->expert.fused_gate_up.empty())
+    return;
   const std::string experts = layer.prefix + moe->expert_prefix + ".";
   const std::int64_t width = moe->intermediate > 0 ? moe->intermediate : moe->expert.intermediate;
   tensors->push_back({experts + moe->expert.fused_gate_up + "_bias", {moe->experts, 2 * width}});
@@ -91,26 +100,37 @@ void add_unlisted_of_mlp(const LayerSpec& layer, std::int64_t hidden, std::vecto
 }
 
 // What expected_tensors leaves to the file: lengths and forms that only a file can say.
-void add_unlisted(const ModelSpec& spec, std::int64_t max_position, std::vector<ExpectedTensor>* tensors) {
+void add_unlisted(const ModelSpec& spec, std::int64_t max_position,
+                  std::vector<ExpectedTensor>* tensors) {
   if (!spec.position_embedding.empty())
-    tensors->push_back({spec.position_embedding + ".weight", {max_position + spec.position_offset, spec.hidden_size}});
+    tensors->push_back({spec.position_embedding + ".weight",
+                        {max_position + spec.position_offset, spec.hidden_size}});
   for (const LayerSpec& layer : spec.layers) {
     add_unlisted_of_mlp(layer, spec.hidden_size, tensors);
     const auto* attention = std::get_if<AttentionSpec>(&layer.mixer);
-    if (!attention || !attention->norm_per_head_weights || attention->q_norm.kind == NormKind::kNone) continue;
-    tensors->push_back({layer.prefix + attention->q_norm.name + ".weight", {attention->q_heads, attention->head_dim}});
-    tensors->push_back({layer.prefix + attention->k_norm.name + ".weight", {attention->kv_heads, attention->head_dim}});
+    if (!attention || !attention->norm_per_head_weights ||
+        attention->q_norm.kind == NormKind::kNone)
+      continue;
+    tensors->push_back({layer.prefix + attention->q_norm.name + ".weight",
+                        {attention->q_heads, attention->head_dim}});
+    tensors->push_back({layer.prefix + attention->k_norm.name + ".weight",
+                        {attention->kv_heads, attention->head_dim}});
   }
 }
 
 }  // namespace
 
-Result<std::unique_ptr<DummyWeights>> DummyWeights::create(const ModelConfig& config, std::uint64_t seed) {
+Result<std::unique_ptr<DummyWeights>> DummyWeights::create(const ModelConfig& config,
+                                                           std::uint64_t seed) {
   QUIRE_ASSIGN(const ModelSpec spec, spec_of(config));
   for (const LayerSpec& layer : spec.layers) {
-    if (std::holds_alternative<AttentionSpec>(layer.mixer) || std::holds_alternative<MlaSpec>(layer.mixer)) continue;
-    return make_error(ErrorCode::kUnsupported, "--load-format dummy: {} has recurrent layers, whose weights cannot be made up",
-                      config.source_architecture);
+    if (std::holds_alternative<AttentionSpec>(layer.mixer) ||
+        std::holds_alternative<MlaSpec>(layer.mixer))
+      continue;
+    return make_error(
+        ErrorCode::kUnsupported,
+        "--load-format dummy: {} has recurrent layers, whose weights cannot be made up",
+        config.source_architecture);
   }
   std::vector<ExpectedTensor> tensors = expected_tensors(spec, NoWeights());
   std::erase_if(tensors, [](const ExpectedTensor& tensor) { return tensor.optional; });
@@ -120,7 +140,8 @@ Result<std::unique_ptr<DummyWeights>> DummyWeights::create(const ModelConfig& co
       new DummyWeights(std::move(tensors), as_stored ? config.stored_dtype : DType::kBF16, seed));
 }
 
-DummyWeights::DummyWeights(std::vector<ExpectedTensor> tensors, DType dtype, std::uint64_t seed) : dtype_(dtype) {
+DummyWeights::DummyWeights(std::vector<ExpectedTensor> tensors, DType dtype, std::uint64_t seed)
+    : dtype_(dtype) {
   std::int64_t largest = 0, largest_norm = 0;
   for (ExpectedTensor& tensor : tensors) {
     const std::int64_t elements = tensor.shape.elements();

@@ -1,4 +1,5 @@
-// Weights that are made up: for trying a configuration's shapes without a checkpoint (--load-format dummy). Any thread.
+// Weights that are made up: for trying a configuration's shapes without a checkpoint (--load-format
+// dummy). Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,16 @@
 
 namespace quire {
 
-// Every tensor that the configuration's model needs, in the configuration's dtype (f32, f16, else bf16). Values are
-// nearly normal, with deviation 0.02 and mean 0 (vectors called "...norm.weight": mean 1), the same for the same seed on
-// every machine. Tensors of a kind are windows on one pool of numbers, each beginning where its name says, so that a
-// model of any size costs the memory of its largest tensor.
+// Every tensor that the configuration's model needs, in the configuration's dtype (f32, f16, else
+// bf16). Values are nearly normal, with deviation 0.02 and mean 0 (vectors called "...norm.weight":
+// mean 1), the same for the same seed on every machine. Tensors of a kind are windows on one pool
+// of numbers, each beginning where its name says, so that a model of any size costs the memory of
+// its largest tensor.
 class DummyWeights : public WeightSource {
  public:
   // An error for an architecture that isn't known, and for one with recurrent layers.
-  static Result<std::unique_ptr<DummyWeights>> create(const ModelConfig& config, std::uint64_t seed);
+  static Result<std::unique_ptr<DummyWeights>> create(const ModelConfig& config,
+                                                      std::uint64_t seed);
 
   TensorView find(std::string_view name) const override;
   void release_pages(const TensorView&) const override {}

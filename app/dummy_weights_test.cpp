@@ -13,7 +13,9 @@ namespace {
 ModelConfig config_of(const std::string& more) {
   const Result<ModelConfig> config = parse_hf_config(
       R"({"model_type": "llama", "vocab_size": 600, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "num_key_value_heads": 2)" + more + "}", "");
+          "num_attention_heads": 4, "num_key_value_heads": 2)" +
+          more + "}",
+      "");
   EXPECT_TRUE(config) << config.error().message;
   return *config;
 }
@@ -27,14 +29,18 @@ TEST(DummyWeights, ShapesAndTypeAreTheConfigurations) {
   EXPECT_TRUE((*weights)->find("model.layers.1.self_attn.k_proj.bias").empty());
   EXPECT_TRUE((*weights)->find("model.layers.2.self_attn.k_proj.weight").empty());
   EXPECT_FALSE((*weights)->find("lm_head.weight").empty());
-  // Embedding and head; per layer q, o, k, v, three of the MLP, two norms; the last norm; two bytes each.
-  EXPECT_EQ((*weights)->total_bytes(), 2u * (2 * 600 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 96 + 128) + 64));
+  // Embedding and head; per layer q, o, k, v, three of the MLP, two norms; the last norm; two bytes
+  // each.
+  EXPECT_EQ((*weights)->total_bytes(),
+            2u * (2 * 600 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 96 + 128) + 64));
 }
 
 TEST(DummyWeights, ValuesAreNearlyNormalAndSeeded) {
   const ModelConfig config = config_of(R"(, "dtype": "float32")");
-  const auto first = DummyWeights::create(config, 1), again = DummyWeights::create(config, 1), other = DummyWeights::create(config, 2);
-  const TensorView a = (*first)->find("model.embed_tokens.weight"), b = (*again)->find("model.embed_tokens.weight"),
+  const auto first = DummyWeights::create(config, 1), again = DummyWeights::create(config, 1),
+             other = DummyWeights::create(config, 2);
+  const TensorView a = (*first)->find("model.embed_tokens.weight"),
+                   b = (*again)->find("model.embed_tokens.weight"),
                    c = (*other)->find("model.embed_tokens.weight");
   const auto bytes = static_cast<std::size_t>(a.bytes());
   EXPECT_EQ(std::memcmp(a.data, b.data, bytes), 0);
@@ -59,7 +65,8 @@ TEST(DummyWeights, ValuesAreNearlyNormalAndSeeded) {
 TEST(DummyWeights, RecurrentLayersAreRefused) {
   const Result<ModelConfig> config = parse_hf_config(
       R"({"model_type": "mamba", "vocab_size": 600, "hidden_size": 64, "num_hidden_layers": 2, "state_size": 16, "conv_kernel": 4,
-          "intermediate_size": 128, "time_step_rank": 4, "expand": 2})", "");
+          "intermediate_size": 128, "time_step_rank": 4, "expand": 2})",
+      "");
   ASSERT_TRUE(config) << config.error().message;
   const auto weights = DummyWeights::create(*config, 0);
   ASSERT_FALSE(weights);

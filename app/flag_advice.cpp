@@ -62,8 +62,10 @@ int edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   }
   return d[a.size()][b.size()];
@@ -73,9 +75,11 @@ std::string flag_advice(std::string_view flag, const std::vector<std::string>& t
   const std::string_view name = name_of(flag);
   for (const KnownFlag& known : kNotBuilt) {
     if (known.name == name)
-      return fmt::format("{} is a flag of vLLM that this version of Quire does not have: {}", name, known.hint);
+      return fmt::format("{} is a flag of vLLM that this version of Quire does not have: {}", name,
+                         known.hint);
   }
-  if (!name.starts_with("-")) return fmt::format("unexpected argument '{}'; one MODEL is taken, see --help", name);
+  if (!name.starts_with("-"))
+    return fmt::format("unexpected argument '{}'; one MODEL is taken, see --help", name);
   std::string nearest;
   int best = 1 << 20;
   const auto consider = [&](std::string_view candidate) {
@@ -87,7 +91,8 @@ std::string flag_advice(std::string_view flag, const std::vector<std::string>& t
   };
   for (const std::string& candidate : taken) consider(candidate);
   for (const KnownFlag& known : kNotBuilt) consider(known.name);
-  if (best > static_cast<int>(name.size()) / 3) return fmt::format("unknown flag {}; see --help", name);
+  if (best > static_cast<int>(name.size()) / 3)
+    return fmt::format("unknown flag {}; see --help", name);
   return fmt::format("unknown flag {}; did you mean {}?", name, nearest);
 }
 

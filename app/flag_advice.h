@@ -1,5 +1,5 @@
-// What to say about a flag that the command line does not take: vLLM's flags that are known but not built are refused by
-// name with a hint, a typing error gets the nearest flag.
+// What to say about a flag that the command line does not take: vLLM's flags that are known but not
+// built are refused by name with a hint, a typing error gets the nearest flag.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ TEST(ParseBytes, NumbersAndSuffixes) {
   EXPECT_EQ(*parse_bytes("--x", "512M"), 512 << 20);
   EXPECT_EQ(*parse_bytes("--x", "1.5GiB"), 3LL << 29);
   EXPECT_EQ(*parse_bytes("--x", "2GB"), 2LL << 30);
-  for (const char* bad : {"", "0", "-1", "2X", "G", "1e300"}) EXPECT_FALSE(parse_bytes("--x", bad)) << bad;
+  for (const char* bad : {"", "0", "-1", "2X", "G", "1e300"})
+    EXPECT_FALSE(parse_bytes("--x", bad)) << bad;
 }
 
 TEST(ResolveKvDtype, FollowsComputeAndFile) {
@@ -38,12 +39,14 @@ TEST(ResolveKvDtype, FollowsComputeAndFile) {
 TEST(FiniteRange, RefusesNanAndOutside) {
   const CLI::Validator validator = finite_range(0.001, 1.0);
   for (const char* good : {"0.001", "0.9", "1", "1e-2"}) EXPECT_EQ(validator(good), "") << good;
-  for (const char* bad : {"nan", "inf", "0", "1.1", "-1", "", "0.5x"}) EXPECT_NE(validator(bad), "") << bad;
+  for (const char* bad : {"nan", "inf", "0", "1.1", "-1", "", "0.5x"})
+    EXPECT_NE(validator(bad), "") << bad;
 }
 
 TEST(FlagAdvice, KnownButNotBuiltIsNamedWithAHint) {
   EXPECT_EQ(flag_advice("--tensor-parallel-size=2", {}),
-            "--tensor-parallel-size is a flag of vLLM that this version of Quire does not have: one process uses all its "
+            "--tensor-parallel-size is a flag of vLLM that this version of Quire does not have: "
+            "one process uses all its "
             "cores; set --threads");
 }
 TEST(FlagAdvice, TypingErrorGetsTheNearest) {

@@ -27,21 +27,25 @@ int run_generate(GenerateFlags flags) {
   if (!model) return fail(model.error());
   Result<std::vector<TokenId>> prompt = model->tokenizer->encode(flags.prompt, true);
   if (!prompt) return fail(prompt.error());
-  if (prompt->empty()) return fail({ErrorCode::kInvalidArgument, "the prompt is empty: give --prompt TEXT or text on stdin", ""});
+  if (prompt->empty())
+    return fail({ErrorCode::kInvalidArgument,
+                 "the prompt is empty: give --prompt TEXT or text on stdin", ""});
   Result<std::unique_ptr<Engine>> engine = start_engine(*model, flags.engine, nullptr);
   if (!engine) return fail(engine.error());
-  const Result<AskResult> result = ask(**engine, *model, std::move(*prompt), flags.ask, [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  });
+  const Result<AskResult> result =
+      ask(**engine, *model, std::move(*prompt), flags.ask, [](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+      });
   if (!result) return fail(result.error());
   std::fputc('\n', stdout);
   if (flags.verbose) {
     const double decode_s = result->total_s - result->first_token_s;
-    std::fprintf(stderr, "prompt: %d tokens, %.1f tok/s; output: %d tokens, %.1f tok/s; finish: %s\n", result->prompt_tokens,
-                 result->prompt_tokens / result->first_token_s, result->completion_tokens,
-                 decode_s > 0 ? (result->completion_tokens - 1) / decode_s : 0.0,
-                 std::string(finish_reason_name(result->finish)).c_str());
+    std::fprintf(
+        stderr, "prompt: %d tokens, %.1f tok/s; output: %d tokens, %.1f tok/s; finish: %s\n",
+        result->prompt_tokens, result->prompt_tokens / result->first_token_s,
+        result->completion_tokens, decode_s > 0 ? (result->completion_tokens - 1) / decode_s : 0.0,
+        std::string(finish_reason_name(result->finish)).c_str());
   }
   return 0;
 }
@@ -53,7 +57,9 @@ Command add_generate(CLI::App& command) {
   flags->ask.max_tokens = 128;
   add_engine_flags(command, flags->engine);
   command.add_option("-p,--prompt", flags->prompt, "The prompt (default: standard input)");
-  command.add_option("-n,--max-tokens", flags->ask.max_tokens, "Most tokens to generate; -1: to the end of the context")
+  command
+      .add_option("-n,--max-tokens", flags->ask.max_tokens,
+                  "Most tokens to generate; -1: to the end of the context")
       ->capture_default_str();
   command.add_option("--temperature", flags->ask.temperature, "0: greedy")->capture_default_str();
   command.add_option("--top-p", flags->ask.top_p)->capture_default_str();

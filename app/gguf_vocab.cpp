@@ -7,13 +7,15 @@ namespace quire {
 namespace {
 
 // An id of the metadata, checked to be a token.
-Result<std::optional<TokenId>> read_id(const GgufFile& file, const std::string& name, std::size_t vocab_size) {
+Result<std::optional<TokenId>> read_id(const GgufFile& file, const std::string& name,
+                                       std::size_t vocab_size) {
   const std::optional<std::int64_t> id = file.get_int("tokenizer.ggml." + name);
   if (!id) return std::optional<TokenId>{};
   if (*id < 0 || std::cmp_greater_equal(*id, vocab_size)) {
     if (*id == 0xFFFFFFFF || *id == -1) return std::optional<TokenId>{};  // "none" in some files
-    return make_error(ErrorCode::kBadFile, "{}: tokenizer.ggml.{} is {}, but the vocabulary has {} tokens", file.name(), name,
-                      *id, vocab_size);
+    return make_error(ErrorCode::kBadFile,
+                      "{}: tokenizer.ggml.{} is {}, but the vocabulary has {} tokens", file.name(),
+                      name, *id, vocab_size);
   }
   return std::optional<TokenId>(static_cast<TokenId>(*id));
 }
@@ -21,12 +23,13 @@ Result<std::optional<TokenId>> read_id(const GgufFile& file, const std::string& 
 Status read_lists(const GgufFile& file, VocabSpec& spec) {
   const GgufArray* tokens = file.get_array("tokenizer.ggml.tokens");
   if (!tokens || tokens->strings.empty())
-    return make_error(ErrorCode::kBadFile, "{}: no tokenizer.ggml.tokens: the file has no vocabulary", file.name());
+    return make_error(ErrorCode::kBadFile,
+                      "{}: no tokenizer.ggml.tokens: the file has no vocabulary", file.name());
   spec.tokens = tokens->strings;
   const auto check_size = [&](const char* key, std::size_t size) -> Status {
     if (size == spec.tokens.size()) return {};
-    return make_error(ErrorCode::kBadFile, "{}: tokenizer.ggml.{} has {} entries for {} tokens", file.name(), key, size,
-                      spec.tokens.size());
+    return make_error(ErrorCode::kBadFile, "{}: tokenizer.ggml.{} has {} entries for {} tokens",
+                      file.name(), key, size, spec.tokens.size());
   };
   if (const GgufArray* scores = file.get_array("tokenizer.ggml.scores")) {
     QUIRE_TRY(check_size("scores", scores->floats.size()));
@@ -38,7 +41,8 @@ Status read_lists(const GgufFile& file, VocabSpec& spec) {
       spec.types.push_back(type >= 1 && type <= 6 ? static_cast<VocabSpec::TokenType>(type)
                                                   : VocabSpec::TokenType::kNormal);
   }
-  if (const GgufArray* merges = file.get_array("tokenizer.ggml.merges")) spec.merges = merges->strings;
+  if (const GgufArray* merges = file.get_array("tokenizer.ggml.merges"))
+    spec.merges = merges->strings;
   return {};
 }
 
@@ -47,10 +51,13 @@ Status read_lists(const GgufFile& file, VocabSpec& spec) {
 Result<VocabSpec> read_gguf_vocab(const GgufFile& file) {
   VocabSpec spec;
   const std::string model(file.get_string("tokenizer.ggml.model").value_or(""));
-  if (model == "gpt2") spec.kind = VocabSpec::Kind::kBpe;
-  else if (model == "llama") spec.kind = VocabSpec::Kind::kSentencePiece;
+  if (model == "gpt2")
+    spec.kind = VocabSpec::Kind::kBpe;
+  else if (model == "llama")
+    spec.kind = VocabSpec::Kind::kSentencePiece;
   else
-    return make_error(ErrorCode::kUnsupported, "{}: tokenizer.ggml.model '{}' is not supported; known: gpt2, llama",
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: tokenizer.ggml.model '{}' is not supported; known: gpt2, llama",
                       file.name(), model);
   spec.pre = file.get_string("tokenizer.ggml.pre").value_or("");
   QUIRE_TRY(read_lists(file, spec));

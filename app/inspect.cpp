@@ -1,4 +1,6 @@
 // `quire inspect FILE`: what a model file contains, without loading its weights.
+#include "weights/inspect.h"
+
 #include <cstdio>
 #include <memory>
 
@@ -8,7 +10,6 @@
 #include "app/open_files.h"
 #include "app/resolve_model.h"
 #include "base/cpu_topology.h"
-#include "weights/inspect.h"
 
 namespace quire {
 namespace {
@@ -23,7 +24,8 @@ struct InspectFlags {
 void print_memory_here() {
   constexpr double kMiB = 1024.0 * 1024.0;
   const MemoryLimits memory = read_memory_limits();
-  std::printf("memory here:        %.1f MiB free of %.1f MiB\n", static_cast<double>(memory.free_bytes) / kMiB,
+  std::printf("memory here:        %.1f MiB free of %.1f MiB\n",
+              static_cast<double>(memory.free_bytes) / kMiB,
               static_cast<double>(memory.total_bytes) / kMiB);
 }
 
@@ -47,7 +49,9 @@ int run_inspect(const InspectFlags& flags) {
 
 Command add_inspect(CLI::App& command) {
   auto flags = std::make_shared<InspectFlags>();
-  command.add_option("model_tag,--model", flags->model, "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
+  command.add_option(
+      "model_tag,--model", flags->model,
+      "Model folder, GGUF file, or ORG/NAME[:QUANT] on the hub (default: SmolLM2-135M-Instruct)");
   add_hub_flags(command, flags->hub);
   add_open_flags(command, flags->open);
   command.add_flag("--tensors", flags->options.list_tensors, "List every tensor");

@@ -47,19 +47,26 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(const ModelFiles& files) {
     return Tokenizer::from_vocab(spec);
   }
   if (files.tokenizer_json.empty())
-    return make_error(ErrorCode::kBadFile, "{}: no tokenizer.json; fetch the model's tokenizer files into the folder, or name one with "
+    return make_error(ErrorCode::kBadFile,
+                      "{}: no tokenizer.json; fetch the model's tokenizer files into the folder, "
+                      "or name one with "
                       "--tokenizer",
                       files.path);
-  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
-  if (!tokenizer) return make_error(tokenizer.error().code, "{}: {}", files.path, tokenizer.error().message);
+  Result<std::unique_ptr<Tokenizer>> tokenizer =
+      Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json);
+  if (!tokenizer)
+    return make_error(tokenizer.error().code, "{}: {}", files.path, tokenizer.error().message);
   return tokenizer;
 }
 
-// Tensors that the model doesn't look at are worth a warning: the file may mean more than its configuration says.
-Result<std::unique_ptr<Model>> make_network(const std::string& path, const LoadedModel& model, Backend& backend) {
+// Tensors that the model doesn't look at are worth a warning: the file may mean more than its
+// configuration says.
+Result<std::unique_ptr<Model>> make_network(const std::string& path, const LoadedModel& model,
+                                            Backend& backend) {
   Result<std::unique_ptr<Model>> network = create_model(model.config, *model.weights, backend);
   if (!network) return make_error(network.error().code, "{}: {}", path, network.error().message);
-  if (const Status used = model.weights->check_all_used(); !used) log_warning("{}: {}", path, used.error().message);
+  if (const Status used = model.weights->check_all_used(); !used)
+    log_warning("{}: {}", path, used.error().message);
   return network;
 }
 
@@ -71,12 +78,14 @@ Result<std::string> template_source(const std::string& flag, const ModelFiles& f
     std::ifstream in(flag, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();
-    if (!in) return make_error(ErrorCode::kInvalidArgument, "--chat-template: cannot read {}", flag);
+    if (!in)
+      return make_error(ErrorCode::kInvalidArgument, "--chat-template: cannot read {}", flag);
     return text.str();
   }
   if (flag.find('{') == std::string::npos)
-    return make_error(ErrorCode::kInvalidArgument, "--chat-template: no such file: {} (and no template text, which has {{{{ }}}})",
-                      flag);
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "--chat-template: no such file: {} (and no template text, which has {{{{ }}}})", flag);
   return flag;
 }
 
@@ -111,7 +120,8 @@ Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
   KvSizingOptions options;
   options.memory_utilization = flags.gpu_memory_utilization;
   if (flags.kv_cache_memory_bytes) {
-    QUIRE_ASSIGN(options.kv_cache_bytes, parse_bytes("--kv-cache-memory-bytes", *flags.kv_cache_memory_bytes));
+    QUIRE_ASSIGN(options.kv_cache_bytes,
+                 parse_bytes("--kv-cache-memory-bytes", *flags.kv_cache_memory_bytes));
   }
   options.num_blocks_override = flags.num_gpu_blocks_override;
   options.max_num_seqs = flags.max_num_seqs;
@@ -119,19 +129,23 @@ Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
 }
 
 // Sets max_model_len and the KV cache's size.
-Status size_memory(LoadedModel& model, const EngineFlags& flags, const KvGeometry& geometry, std::int64_t model_bytes) {
+Status size_memory(LoadedModel& model, const EngineFlags& flags, const KvGeometry& geometry,
+                   std::int64_t model_bytes) {
   QUIRE_ASSIGN(KvSizingOptions options, sizing_options(flags));
   const MemoryLimits memory = read_memory_limits();
   QUIRE_ASSIGN(const std::optional<std::int64_t> asked, parse_max_model_len(flags.max_model_len));
   const std::int64_t own = model.config.max_position;
   if (asked && *asked > own) {
-    return field_error("--max-model-len", "--max-model-len {} is longer than the model's own context of {} tokens", *asked, own);
+    return field_error("--max-model-len",
+                       "--max-model-len {} is longer than the model's own context of {} tokens",
+                       *asked, own);
   }
   model.max_model_len = asked.value_or(own);
   if (flags.max_model_len == "auto" || flags.max_model_len == "-1")
     model.max_model_len = longest_context(geometry, options, memory, model_bytes, own);
   if (model.max_model_len < 1)
-    return make_error(ErrorCode::kInvalidArgument, "no memory is left for the KV cache after {:.1f} MiB of weights",
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no memory is left for the KV cache after {:.1f} MiB of weights",
                       static_cast<double>(model_bytes) / kMiB);
   options.max_model_len = model.max_model_len;
   QUIRE_ASSIGN(model.kv, size_kv_cache(geometry, options, memory, model_bytes));
@@ -143,14 +157,19 @@ Status size_memory(LoadedModel& model, const EngineFlags& flags, const KvGeometr
 Result<std::string> default_model_path() {
   std::array<char, 4096> buffer{};
   const ssize_t length = readlink("/proc/self/exe", buffer.data(), buffer.size() - 1);
-  const std::filesystem::path self = length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "";
-  const std::filesystem::path beside = self.parent_path().parent_path() / "models" / kDefaultModelFile;
-  for (const std::filesystem::path& candidate : {std::filesystem::path("models") / kDefaultModelFile, beside}) {
+  const std::filesystem::path self =
+      length > 0 ? std::string(buffer.data(), static_cast<std::size_t>(length)) : "";
+  const std::filesystem::path beside =
+      self.parent_path().parent_path() / "models" / kDefaultModelFile;
+  for (const std::filesystem::path& candidate :
+       {std::filesystem::path("models") / kDefaultModelFile, beside}) {
     std::error_code ignored;
     if (std::filesystem::is_regular_file(candidate, ignored)) return candidate.string();
   }
-  return make_error(ErrorCode::kNotFound, "no MODEL given and the default model is not there: fetch it with `make model` "
-                    "(to {}), or name a GGUF file or a model folder", beside.string());
+  return make_error(ErrorCode::kNotFound,
+                    "no MODEL given and the default model is not there: fetch it with `make model` "
+                    "(to {}), or name a GGUF file or a model folder",
+                    beside.string());
 }
 
 Result<LoadedModel> load_model(const EngineFlags& flags) {
@@ -174,16 +193,20 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);
   stage.done("model file {}: {} ({}), {:.1f} MiB", files.path, model.config.source_architecture,
-             flags.open.load_format == "dummy" ? "dummy weights" : files.is_gguf ? "GGUF" : "safetensors",
+             flags.open.load_format == "dummy" ? "dummy weights"
+             : files.is_gguf                   ? "GGUF"
+                                               : "safetensors",
              static_cast<double>(files.file_bytes) / kMiB);
 
-  // Meanwhile: a vocabulary of 262k tokens takes as long as packing a small model. Leaving early waits for it.
+  // Meanwhile: a vocabulary of 262k tokens takes as long as packing a small model. Leaving early
+  // waits for it.
   std::future<Result<TextParts>> text =
       std::async(std::launch::async, [&] { return make_text_parts(files, flags.chat_template); });
   QUIRE_ASSIGN(std::unique_ptr<Backend> backend, make_cpu_backend(backend_options));
   const std::string device = backend->description();
   QUIRE_ASSIGN(std::unique_ptr<Model> network, make_network(files.path, model, *backend));
-  stage.done("weights: {:.1f} MiB packed for {}", static_cast<double>(network->weight_bytes) / kMiB, device);
+  stage.done("weights: {:.1f} MiB packed for {}", static_cast<double>(network->weight_bytes) / kMiB,
+             device);
   if (flags.check_weights) {
     QUIRE_TRY(check_finite(*model.weights));
     stage.done("weights: no NaN, no infinity");
@@ -204,24 +227,28 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   runner.max_num_seqs = flags.max_num_seqs;
   runner.geometry = geometry;
   runner.num_blocks = model.kv.num_blocks;
-  model.runner = std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
+  model.runner =
+      std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
   model.runner->warm_up();
   model.prefix_caching = flags.enable_prefix_caching && !model.runner->capacity().recurrent_state;
   if (model.runner->capacity().recurrent_state) {
-    stage.done("recurrent state: {:.1f} MiB for {} sequences; no prefix caching, which would skip it",
-               static_cast<double>(state_bytes) / kMiB, flags.max_num_seqs);
+    stage.done(
+        "recurrent state: {:.1f} MiB for {} sequences; no prefix caching, which would skip it",
+        static_cast<double>(state_bytes) / kMiB, flags.max_num_seqs);
   }
   if (model.kv.num_blocks.empty()) {
     stage.done("no KV cache: no layer attends; sequences of up to {} tokens", model.max_model_len);
     return model;
   }
-  stage.done("KV cache: {:.1f} MiB in {} blocks of {} tokens ({}), {:.1f} sequences of {} tokens fit",
-             static_cast<double>(model.kv.bytes) / kMiB, model.kv.num_blocks.front(), flags.block_size,
-             dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
+  stage.done(
+      "KV cache: {:.1f} MiB in {} blocks of {} tokens ({}), {:.1f} sequences of {} tokens fit",
+      static_cast<double>(model.kv.bytes) / kMiB, model.kv.num_blocks.front(), flags.block_size,
+      dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
   return model;
 }
 
-Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFlags& flags, EngineObserver* observer) {
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFlags& flags,
+                                             EngineObserver* observer) {
   EngineOptions options;
   options.scheduler.max_num_batched_tokens = flags.max_num_batched_tokens;
   options.scheduler.max_num_seqs = flags.max_num_seqs;
@@ -232,7 +259,8 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFla
     const KvGroup& group = model.runner->capacity().geometry.groups[g];
     options.scheduler.kv.groups.push_back({model.kv.num_blocks[g], group.window, false});
   }
-  return std::make_unique<Engine>(std::move(options), std::move(model.runner), model.tokenizer.get(), observer);
+  return std::make_unique<Engine>(std::move(options), std::move(model.runner),
+                                  model.tokenizer.get(), observer);
 }
 
 }  // namespace quire

@@ -15,13 +15,18 @@ Status check_vocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size) {
   for (std::int64_t id = vocab_size; id < size; ++id) {
     const auto token = static_cast<TokenId>(id);
     if (tokenizer.token_text(token).empty() || tokenizer.is_special(token)) continue;
-    return make_error(ErrorCode::kBadFile,
-                      "the tokenizer has {} tokens, but the model's vocab_size and its embedding are {}: token {} (\"{}\") would "
-                      "have no embedding; give the tokenizer that belongs to the model (--tokenizer)",
-                      size, vocab_size, id, tokenizer.token_text(token));
+    return make_error(
+        ErrorCode::kBadFile,
+        "the tokenizer has {} tokens, but the model's vocab_size and its embedding are {}: token "
+        "{} (\"{}\") would "
+        "have no embedding; give the tokenizer that belongs to the model (--tokenizer)",
+        size, vocab_size, id, tokenizer.token_text(token));
   }
-  log_warning("the tokenizer has {} tokens, the model's vocab_size and its embedding are {}: the special tokens beyond "
-              "cannot be used", size, vocab_size);
+  log_warning(
+      "the tokenizer has {} tokens, the model's vocab_size and its embedding are {}: the special "
+      "tokens beyond "
+      "cannot be used",
+      size, vocab_size);
   return {};
 }
 
@@ -35,11 +40,15 @@ Status check_finite(const WeightSource& weights) {
     row.resize(static_cast<std::size_t>(view.columns()));
     for (std::int64_t r = 0; r < view.rows(); ++r) {
       dequantize_row(view, r, row.data());
-      const auto bad = std::find_if(row.begin(), row.end(), [](float value) { return !std::isfinite(value); });
+      const auto bad =
+          std::find_if(row.begin(), row.end(), [](float value) { return !std::isfinite(value); });
       if (bad == row.end()) continue;
-      return make_error(ErrorCode::kBadFile, "tensor \"{}\" {} holds {} in row {}, column {}: the file is damaged or was "
-                        "converted wrongly; fetch it again", name, view.shape.to_string(), std::isnan(*bad) ? "NaN" : "an infinity",
-                        r, bad - row.begin());
+      return make_error(
+          ErrorCode::kBadFile,
+          "tensor \"{}\" {} holds {} in row {}, column {}: the file is damaged or was "
+          "converted wrongly; fetch it again",
+          name, view.shape.to_string(), std::isnan(*bad) ? "NaN" : "an infinity", r,
+          bad - row.begin());
     }
     weights.release_pages(view);
   }

@@ -13,10 +13,12 @@ namespace {
 // Two matrices of 2 x 3.
 class TwoTensors : public WeightSource {
  public:
-  std::vector<float> used = {1, 2, 3, 4, 5, 6}, unused = {1, 2, 3, 4, 5, std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> used = {1, 2, 3, 4, 5, 6},
+                     unused = {1, 2, 3, 4, 5, std::numeric_limits<float>::quiet_NaN()};
   TensorView find(std::string_view name) const override {
     if (name != "used" && name != "unused") return {};
-    return {reinterpret_cast<const std::byte*>((name == "used" ? used : unused).data()), DType::kF32, Shape{2, 3}};
+    return {reinterpret_cast<const std::byte*>((name == "used" ? used : unused).data()),
+            DType::kF32, Shape{2, 3}};
   }
   void release_pages(const TensorView&) const override {}
   std::vector<std::string> names() const override { return {"unused", "used"}; }
@@ -30,7 +32,8 @@ TEST(CheckFinite, NamesTheTensorAndThePlace) {
   weights.used[4] = -std::numeric_limits<float>::infinity();
   const Status status = check_finite(weights);
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().message.find("\"used\" [2, 3] holds an infinity in row 1, column 1"), std::string::npos)
+  EXPECT_NE(status.error().message.find("\"used\" [2, 3] holds an infinity in row 1, column 1"),
+            std::string::npos)
       << status.error().message;
 }
 
@@ -54,7 +57,8 @@ TEST(CheckVocabulary, OnlySpecialTokensMayLieBeyondTheEmbedding) {
   const Status status = check_vocabulary(**tokenizer, 2);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("4 tokens"), std::string::npos) << status.error().message;
-  EXPECT_NE(status.error().message.find("embedding are 2"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("embedding are 2"), std::string::npos)
+      << status.error().message;
 }
 
 }  // namespace

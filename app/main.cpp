@@ -25,7 +25,8 @@ std::string version_text() {
   const CpuTopology topology = read_cpu_topology();
   text += fmt::format("CPU: {}, {} cores usable\n", topology.model_name, topology.usable_threads);
   const Result<std::unique_ptr<Backend>> backend = make_cpu_backend({});
-  text += backend ? fmt::format("backend: {}\n", (*backend)->description()) : backend.error().message + "\n";
+  text += backend ? fmt::format("backend: {}\n", (*backend)->description())
+                  : backend.error().message + "\n";
   return text;
 }
 
@@ -42,7 +43,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
 int refuse_leftovers(const CLI::App& command) {
   const std::vector<std::string> left = command.remaining();
   if (left.empty()) return -1;
-  std::fprintf(stderr, "quire %s: error: %s\n", command.get_name().c_str(), flag_advice(left.front(), flags_of(command)).c_str());
+  std::fprintf(stderr, "quire %s: error: %s\n", command.get_name().c_str(),
+               flag_advice(left.front(), flags_of(command)).c_str());
   return 2;
 }
 
@@ -52,7 +54,8 @@ int run(int argc, char** argv) {
   bool version = false;
   app.add_flag("--version", version, "Version, CPU and kernels chosen");
   std::vector<Entry> entries;
-  const auto add = [&](const char* name, const char* what, Command (*setup)(CLI::App&)) -> CLI::App& {
+  const auto add = [&](const char* name, const char* what,
+                       Command (*setup)(CLI::App&)) -> CLI::App& {
     CLI::App* command = app.add_subcommand(name, what)->allow_extras();
     command->option_defaults()->always_capture_default(false);
     entries.push_back({command, setup(*command)});
@@ -65,12 +68,12 @@ int run(int argc, char** argv) {
   add("pull", "Fetch a model from the hub into the cache", add_pull);
   add("list", "List the models in the cache", add_list);
   add("rm", "Remove a model from the cache", add_rm);
-  add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");   // hidden
+  add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");  // hidden
   app.allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);   // --help
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
     std::fprintf(stderr, "quire: error: %s\n", error.what());
     return 2;
   }
@@ -84,7 +87,9 @@ int run(int argc, char** argv) {
     return entry.run();
   }
   if (!app.remaining().empty()) {
-    std::fprintf(stderr, "quire: error: unknown command '%s'; commands: serve, generate, chat, inspect, pull, list, rm\n",
+    std::fprintf(stderr,
+                 "quire: error: unknown command '%s'; commands: serve, generate, chat, inspect, "
+                 "pull, list, rm\n",
                  app.remaining().front().c_str());
     return 2;
   }

@@ -1,5 +1,6 @@
-// `quire serve`: loads a model, starts the engine and the HTTP server, and waits for a signal. SIGTERM or SIGINT: no new
-// requests, what runs is finished (at most --shutdown-timeout), exit 0. A second signal ends at once.
+// `quire serve`: loads a model, starts the engine and the HTTP server, and waits for a signal.
+// SIGTERM or SIGINT: no new requests, what runs is finished (at most --shutdown-timeout), exit 0. A
+// second signal ends at once.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ struct ServeFlags {
   EngineFlags engine;
   ServerOptions server;
   double shutdown_timeout_s = 30;
-  std::string allowed_origins, allowed_methods, allowed_headers;   // JSON lists or plain names, as vLLM takes them
+  std::string allowed_origins, allowed_methods,
+      allowed_headers;  // JSON lists or plain names, as vLLM takes them
   std::string log_level = "info";
 };
 
@@ -47,8 +49,8 @@ std::vector<std::string> parse_list(const std::string& text) {
   return items;
 }
 
-// The ending signals go to one thread of this class. While the model loads, and from the second signal on, they end the
-// process at once; else the first one ends wait().
+// The ending signals go to one thread of this class. While the model loads, and from the second
+// signal on, they end the process at once; else the first one ends wait().
 class EndSignals {
  public:
   EndSignals() {
@@ -56,7 +58,7 @@ class EndSignals {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);   // in this and every later thread
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // in this and every later thread
     std::signal(SIGPIPE, SIG_IGN);
     std::thread([this, set] {
       while (true) {
@@ -93,51 +95,81 @@ void end_after(double seconds) {
 
 void add_server_flags(CLI::App& command, ServeFlags& flags) {
   ServerOptions& server = flags.server;
-  command.add_option("--served-model-name", server.served_model_names, "Names that requests may use; the first is the main one");
-  command.add_option("--host", server.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
-  command.add_option("--port", server.port, "Port; 0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
-  command.add_option("--api-key", server.api_keys, "Key that clients must give; repeatable (also VLLM_API_KEY)")
+  command.add_option("--served-model-name", server.served_model_names,
+                     "Names that requests may use; the first is the main one");
+  command.add_option("--host", server.host, "Address to listen on; 0.0.0.0: all")
+      ->capture_default_str();
+  command.add_option("--port", server.port, "Port; 0: any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command
+      .add_option("--api-key", server.api_keys,
+                  "Key that clients must give; repeatable (also VLLM_API_KEY)")
       ->allow_extra_args(false);
-  command.add_option("--max-logprobs", server.max_logprobs, "Most log-probabilities per token; -1: all")
-      ->check(CLI::Range(-1, 1 << 24))->capture_default_str();
+  command
+      .add_option("--max-logprobs", server.max_logprobs,
+                  "Most log-probabilities per token; -1: all")
+      ->check(CLI::Range(-1, 1 << 24))
+      ->capture_default_str();
   command.add_option("--root-path", server.root_path, "Path prefix that a proxy leaves in front");
-  command.add_option("--response-role", server.response_role, "Role of chat answers")->capture_default_str();
-  command.add_option("--allowed-origins", flags.allowed_origins, "CORS origins, e.g. [\"https://a.example\"] (default: all)");
+  command.add_option("--response-role", server.response_role, "Role of chat answers")
+      ->capture_default_str();
+  command.add_option("--allowed-origins", flags.allowed_origins,
+                     "CORS origins, e.g. [\"https://a.example\"] (default: all)");
   command.add_option("--allowed-methods", flags.allowed_methods, "CORS methods (default: all)");
   command.add_option("--allowed-headers", flags.allowed_headers, "CORS headers (default: all)");
   command.add_flag("--allow-credentials", server.cors.allow_credentials, "CORS: allow credentials");
-  command.add_flag("--trust-request-chat-template", server.trust_request_chat_template, "Let requests bring a template");
-  command.add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs, "JSON object of template variables");
-  command.add_flag("--enable-prompt-tokens-details", server.enable_prompt_tokens_details, "Tell cached tokens in usage");
-  command.add_flag("--enable-force-include-usage", server.enable_force_include_usage, "End every stream with usage");
-  command.add_flag("--enable-request-id-headers", server.enable_request_id_headers, "Answer with X-Request-Id");
-  command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids, "Show tokens as token_id:N");
-  command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")->check(CLI::Range(1, 64))->capture_default_str();
-  command.add_option("--text-threads", server.text_threads, "Threads for templates and tokenizing")->check(CLI::Range(1, 64))->capture_default_str();
-  command.add_option("--shutdown-timeout", flags.shutdown_timeout_s, "Seconds that running requests get at the end")
-      ->check(finite_range(0.0, 86400.0))->capture_default_str();
+  command.add_flag("--trust-request-chat-template", server.trust_request_chat_template,
+                   "Let requests bring a template");
+  command.add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs,
+                     "JSON object of template variables");
+  command.add_flag("--enable-prompt-tokens-details", server.enable_prompt_tokens_details,
+                   "Tell cached tokens in usage");
+  command.add_flag("--enable-force-include-usage", server.enable_force_include_usage,
+                   "End every stream with usage");
+  command.add_flag("--enable-request-id-headers", server.enable_request_id_headers,
+                   "Answer with X-Request-Id");
+  command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids,
+                   "Show tokens as token_id:N");
+  command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command.add_option("--text-threads", server.text_threads, "Threads for templates and tokenizing")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      .add_option("--shutdown-timeout", flags.shutdown_timeout_s,
+                  "Seconds that running requests get at the end")
+      ->check(finite_range(0.0, 86400.0))
+      ->capture_default_str();
   command.add_option("--log-level", flags.log_level, "debug, info, warning, error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))->capture_default_str();
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
 }
 
 void set_level(const std::string& name) {
-  set_log_level(name == "debug" ? LogLevel::kDebug : name == "warning" ? LogLevel::kWarning
-                : name == "error" ? LogLevel::kError : LogLevel::kInfo);
+  set_log_level(name == "debug"     ? LogLevel::kDebug
+                : name == "warning" ? LogLevel::kWarning
+                : name == "error"   ? LogLevel::kError
+                                    : LogLevel::kInfo);
 }
 
 // What the model and the flags say about requests.
 void complete_options(ServerOptions& options, const ServeFlags& flags, const LoadedModel& model) {
   if (options.served_model_names.empty()) {
-    options.served_model_names.push_back(flags.engine.model.empty() ? std::filesystem::path(model.name).stem().string()
-                                                                    : flags.engine.model);
+    options.served_model_names.push_back(flags.engine.model.empty()
+                                             ? std::filesystem::path(model.name).stem().string()
+                                             : flags.engine.model);
   }
   options.model_root = model.name;
-  if (const char* key = std::getenv("VLLM_API_KEY"); key && *key && options.api_keys.empty()) options.api_keys.push_back(key);
+  if (const char* key = std::getenv("VLLM_API_KEY"); key && *key && options.api_keys.empty())
+    options.api_keys.push_back(key);
   if (!flags.allowed_origins.empty()) options.cors.origins = parse_list(flags.allowed_origins);
   if (!flags.allowed_methods.empty()) options.cors.methods = parse_list(flags.allowed_methods);
   if (!flags.allowed_headers.empty()) options.cors.headers = parse_list(flags.allowed_headers);
   options.max_model_len = static_cast<std::int32_t>(model.max_model_len);
-  if (options.max_logprobs < 0) options.max_logprobs = static_cast<std::int32_t>(model.config.vocab_size);
+  if (options.max_logprobs < 0)
+    options.max_logprobs = static_cast<std::int32_t>(model.config.vocab_size);
   options.eos_ids = model.end_ids;
   options.seed = flags.engine.seed;
   const ModelConfig::Generation& generation = model.config.generation;
@@ -155,7 +187,9 @@ class ServedText : public ModelTextService {
   explicit ServedText(const LoadedModel& model)
       : ModelTextService(model.tokenizer.get(), model.chat_template.get()),
         rows_(static_cast<std::size_t>(model.config.vocab_size)) {}
-  std::size_t vocab_size() const override { return std::min(rows_, ModelTextService::vocab_size()); }
+  std::size_t vocab_size() const override {
+    return std::min(rows_, ModelTextService::vocab_size());
+  }
 
  private:
   std::size_t rows_;
@@ -175,27 +209,30 @@ int run_serve(const ServeFlags& flags) {
   MetricsOptions metrics_options;
   metrics_options.model_name = options.served_model_names.front();
   metrics_options.max_model_len = options.max_model_len;
-  metrics_options.cache_config = {{"block_size", std::to_string(flags.engine.block_size)},
-                                  {"num_gpu_blocks", std::to_string(num_blocks)},
-                                  {"enable_prefix_caching", model->prefix_caching ? "True" : "False"},
-                                  {"cache_dtype", flags.engine.kv_cache_dtype}};
+  metrics_options.cache_config = {
+      {"block_size", std::to_string(flags.engine.block_size)},
+      {"num_gpu_blocks", std::to_string(num_blocks)},
+      {"enable_prefix_caching", model->prefix_caching ? "True" : "False"},
+      {"cache_dtype", flags.engine.kv_cache_dtype}};
   ServerMetrics metrics(metrics_options);
   Result<std::unique_ptr<Engine>> engine = start_engine(*model, flags.engine, &metrics);
   if (!engine) return fail(engine.error());
   EngineGenerator generator(engine->get());
   ServedText text(*model);
-  Result<std::unique_ptr<ApiServer>> server = ApiServer::start(options, {&generator, &text, &metrics});
+  Result<std::unique_ptr<ApiServer>> server =
+      ApiServer::start(options, {&generator, &text, &metrics});
   if (!server) return fail(server.error());
-  log_info("ready: http://{}:{}/v1 serves {} ({:.3f} s since the start)", options.host, (*server)->port(),
-           options.served_model_names.front(), now_s() - begin);
+  log_info("ready: http://{}:{}/v1 serves {} ({:.3f} s since the start)", options.host,
+           (*server)->port(), options.served_model_names.front(), now_s() - begin);
 
   const int signal = signals.wait();
-  log_info("{}: taking no new requests, finishing what runs (at most {} s)", signal == SIGTERM ? "SIGTERM" : "SIGINT",
-           flags.shutdown_timeout_s);
+  log_info("{}: taking no new requests, finishing what runs (at most {} s)",
+           signal == SIGTERM ? "SIGTERM" : "SIGINT", flags.shutdown_timeout_s);
   end_after(flags.shutdown_timeout_s + kShutdownGraceS);
   const bool answered = (*server)->shutdown(flags.shutdown_timeout_s);
   (*engine)->drain(0);
-  log_info("{}", answered ? "all requests were answered; bye" : "the time limit passed; what was left is aborted");
+  log_info("{}", answered ? "all requests were answered; bye"
+                          : "the time limit passed; what was left is aborted");
   return 0;
 }
 

@@ -111,12 +111,13 @@ void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
 
 // `matmul_bench --peaks`: the machine's roofline as one line of JSON.
 int print_peaks() {
-  if (const auto table = select_kernels("auto"); !table) return 1;   // asks for the tile registers
+  if (const auto table = select_kernels("auto"); !table) return 1;  // asks for the tile registers
   const int threads = read_cpu_topology().usable_threads;
   const Peaks peaks = measure_peaks(threads);
-  std::printf("{\"threads\": %d, \"fma_gmacs\": %.0f, \"vpdpbusd_gmacs\": %.0f, \"vdpbf16ps_gmacs\": %.0f, "
-              "\"amx_int8_gmacs\": %.0f, \"read_gb_s\": %.1f}\n", threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps,
-              peaks.amx_int8, peaks.read_gb_per_s);
+  std::printf(
+      "{\"threads\": %d, \"fma_gmacs\": %.0f, \"vpdpbusd_gmacs\": %.0f, \"vdpbf16ps_gmacs\": %.0f, "
+      "\"amx_int8_gmacs\": %.0f, \"read_gb_s\": %.1f}\n",
+      threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8, peaks.read_gb_per_s);
   return 0;
 }
 

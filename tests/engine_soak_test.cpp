@@ -1,4 +1,5 @@
-// The engine with its threads and a real (tiny) model: a thousand requests with random aborts leave every block free.
+// The engine with its threads and a real (tiny) model: a thousand requests with random aborts leave
+// every block free.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The engine's first promise: the bits of a request's logits do not depend on what else runs, how its prompt is chunked,
-// preemption, prefix-cache hits, block size or threads.
+// The engine's first promise: the bits of a request's logits do not depend on what else runs, how
+// its prompt is chunked, preemption, prefix-cache hits, block size or threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,9 @@ struct Case {
   const char* model;
   const char* dtype;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model << " " << c.dtype; }
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.model << " " << c.dtype;
+}
 
 std::vector<TokenId> long_prompt() {
   std::vector<TokenId> prompt;
@@ -26,14 +28,15 @@ void expect_same_bits(const Followed& want, const Followed& got, const char* wha
   EXPECT_EQ(want.tokens, got.tokens) << what;
   for (const auto& [position, row] : want.logits) {
     const auto found = got.logits.find(position);
-    if (found == got.logits.end()) continue;   // computed in the same step as a later one, or cached
+    if (found == got.logits.end()) continue;  // computed in the same step as a later one, or cached
     EXPECT_EQ(std::memcmp(row.data(), found->second.data(), row.size() * sizeof(float)), 0)
         << what << ": logits differ at position " << position;
   }
   EXPECT_GE(got.logits.size(), 20u) << what;
 }
 
-// Without it running sequences do not run out of blocks: a window's few are all counted at admission.
+// Without it running sequences do not run out of blocks: a window's few are all counted at
+// admission.
 bool has_full_attention(const LoadedModel& model) {
   const auto& groups = model.runner->capacity().geometry.groups;
   return std::ranges::any_of(groups, [](const KvGroup& group) { return group.window == 0; });
@@ -95,14 +98,15 @@ TEST_P(Invariance, SameBitsWhenPreemptedInSmallBlocks) {
   sampling.temperature = 0;
   const auto run = [&](FollowOptions options) {
     options.block_size = 8;
-    return run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len), long_prompt(), sampling, 24, options);
+    return run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len),
+                        long_prompt(), sampling, 24, options);
   };
   const Followed alone = run({});
   std::int64_t preemptions = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     FollowOptions options;
     options.others = 31;
-    options.num_blocks = 20;   // the followed request needs 16 of them
+    options.num_blocks = 20;  // the followed request needs 16 of them
     options.lead_steps = 4;
     options.prefix_caching = false;
     options.max_num_batched_tokens = seed % 2 == 0 ? 512 : 19;
@@ -130,27 +134,40 @@ TEST_P(Invariance, SameBitsForEveryThreadCountAndBlockSize) {
       FollowOptions options;
       options.block_size = block_size;
       options.others = 5;
-      const Followed got = run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len), long_prompt(), sampling, 24, options);
-      if (want.tokens.empty()) want = got;
-      else expect_same_bits(want, got, "threads and block size");
+      const Followed got =
+          run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len), long_prompt(),
+                       sampling, 24, options);
+      if (want.tokens.empty())
+        want = got;
+      else
+        expect_same_bits(want, got, "threads and block size");
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Invariance, ::testing::Values(
-    Case{"tests/golden/llama", "float32"}, Case{"tests/golden/llama", "auto"}, Case{"tests/golden/mistral", "auto"},
-    Case{"tests/golden-gguf/llama.Q4_1.gguf", "auto"}, Case{"tests/golden-gguf/llama.Q4_1.gguf", "float32"},
-    Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"}, Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
+INSTANTIATE_TEST_SUITE_P(Models, Invariance,
+                         ::testing::Values(Case{"tests/golden/llama", "float32"},
+                                           Case{"tests/golden/llama", "auto"},
+                                           Case{"tests/golden/mistral", "auto"},
+                                           Case{"tests/golden-gguf/llama.Q4_1.gguf", "auto"},
+                                           Case{"tests/golden-gguf/llama.Q4_1.gguf", "float32"},
+                                           Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"},
+                                           Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
 
 // Layers with a window or chunks beside layers with full attention.
-INSTANTIATE_TEST_SUITE_P(Windows, Invariance, ::testing::Values(
-    Case{"tests/golden/gemma2", "float32"}, Case{"tests/golden/llama4_text", "auto"}));
+INSTANTIATE_TEST_SUITE_P(Windows, Invariance,
+                         ::testing::Values(Case{"tests/golden/gemma2", "float32"},
+                                           Case{"tests/golden/llama4_text", "auto"}));
 
 // A state per sequence besides K and V, or instead of them.
-INSTANTIATE_TEST_SUITE_P(Recurrent, Invariance, ::testing::Values(
-    Case{"tests/golden/mamba", "float32"}, Case{"tests/golden/mamba2", "auto"}, Case{"tests/golden/jamba", "float32"},
-    Case{"tests/golden/qwen3_next", "float32"}, Case{"tests/golden/qwen3_next", "auto"},
-    Case{"tests/golden/lfm2", "auto"}, Case{"tests/golden/lfm2_moe", "float32"}));
+INSTANTIATE_TEST_SUITE_P(Recurrent, Invariance,
+                         ::testing::Values(Case{"tests/golden/mamba", "float32"},
+                                           Case{"tests/golden/mamba2", "auto"},
+                                           Case{"tests/golden/jamba", "float32"},
+                                           Case{"tests/golden/qwen3_next", "float32"},
+                                           Case{"tests/golden/qwen3_next", "auto"},
+                                           Case{"tests/golden/lfm2", "auto"},
+                                           Case{"tests/golden/lfm2_moe", "float32"}));
 
 }  // namespace
 }  // namespace quire

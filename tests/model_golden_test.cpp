@@ -1,5 +1,6 @@
-// Models in the arithmetic that --dtype auto chooses for them, quantized weights by integer products among them, against
-// what transformers computes. all_golden_test.cpp has every model in float32, bfloat16 and float16.
+// Models in the arithmetic that --dtype auto chooses for them, quantized weights by integer
+// products among them, against what transformers computes. all_golden_test.cpp has every model in
+// float32, bfloat16 and float16.
 #include <gtest/gtest.h>
 
 #include "golden_check.h"
@@ -9,11 +10,11 @@ namespace quire {
 namespace {
 
 struct Case {
-  const char* model;    // relative to tests/
-  const char* golden;   // relative to tests/
-  float worst;          // bound of any logit's error
-  float mean;           // bound of the mean error
-  float top1;           // bound of the error of the best token's log-probability
+  const char* model;   // relative to tests/
+  const char* golden;  // relative to tests/
+  float worst;         // bound of any logit's error
+  float mean;          // bound of the mean error
+  float top1;          // bound of the error of the best token's log-probability
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model; }
 
@@ -23,8 +24,9 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
   const Case& c = GetParam();
   const LoadedModel model = load_for_test(std::string("tests/") + c.model, "auto");
   const GoldenResult result = compare_with_golden(model, std::string("tests/") + c.golden);
-  std::printf("%s auto: worst %.2g, mean %.2g, top-1 logprob %.2g\n", c.model, static_cast<double>(result.worst),
-              result.mean, static_cast<double>(result.worst_top1));
+  std::printf("%s auto: worst %.2g, mean %.2g, top-1 logprob %.2g\n", c.model,
+              static_cast<double>(result.worst), result.mean,
+              static_cast<double>(result.worst_top1));
   EXPECT_LE(result.worst, c.worst);
   EXPECT_LE(result.mean, static_cast<double>(c.mean));
   EXPECT_LE(result.worst_top1, c.top1);
@@ -34,19 +36,29 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(HuggingFace, ModelGolden, ::testing::Values(
-    Case{"golden/llama", "golden/llama/golden.safetensors", 1.5f, 0.12f, 0.5f},
-    Case{"golden/mistral", "golden/mistral/golden.safetensors", 1.5f, 0.12f, 0.5f},
-    Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", 1.5f, 0.12f, 0.5f}));
+INSTANTIATE_TEST_SUITE_P(
+    HuggingFace, ModelGolden,
+    ::testing::Values(
+        Case{"golden/llama", "golden/llama/golden.safetensors", 1.5f, 0.12f, 0.5f},
+        Case{"golden/mistral", "golden/mistral/golden.safetensors", 1.5f, 0.12f, 0.5f},
+        Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", 1.5f, 0.12f, 0.5f}));
 
-INSTANTIATE_TEST_SUITE_P(Gguf, ModelGolden, ::testing::Values(
-    Case{"golden-gguf/llama.F16.gguf", "golden-gguf/llama.F16.golden.safetensors", 0.3f, 0.03f, 0.1f},
-    Case{"golden-gguf/llama.BF16.gguf", "golden-gguf/llama.BF16.golden.safetensors", 1.5f, 0.12f, 0.5f},
-    Case{"golden-gguf/llama.Q8_0.gguf", "golden-gguf/llama.Q8_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-    Case{"golden-gguf/llama.Q4_0.gguf", "golden-gguf/llama.Q4_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-    Case{"golden-gguf/llama.Q4_1.gguf", "golden-gguf/llama.Q4_1.golden.safetensors", 1.0f, 0.1f, 0.3f},
-    Case{"golden-gguf/llama.Q5_0.gguf", "golden-gguf/llama.Q5_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-    Case{"golden-gguf/llama.Q5_1.gguf", "golden-gguf/llama.Q5_1.golden.safetensors", 1.0f, 0.1f, 0.3f}));
+INSTANTIATE_TEST_SUITE_P(
+    Gguf, ModelGolden,
+    ::testing::Values(Case{"golden-gguf/llama.F16.gguf", "golden-gguf/llama.F16.golden.safetensors",
+                           0.3f, 0.03f, 0.1f},
+                      Case{"golden-gguf/llama.BF16.gguf",
+                           "golden-gguf/llama.BF16.golden.safetensors", 1.5f, 0.12f, 0.5f},
+                      Case{"golden-gguf/llama.Q8_0.gguf",
+                           "golden-gguf/llama.Q8_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      Case{"golden-gguf/llama.Q4_0.gguf",
+                           "golden-gguf/llama.Q4_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      Case{"golden-gguf/llama.Q4_1.gguf",
+                           "golden-gguf/llama.Q4_1.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      Case{"golden-gguf/llama.Q5_0.gguf",
+                           "golden-gguf/llama.Q5_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      Case{"golden-gguf/llama.Q5_1.gguf",
+                           "golden-gguf/llama.Q5_1.golden.safetensors", 1.0f, 0.1f, 0.3f}));
 
 }  // namespace
 }  // namespace quire

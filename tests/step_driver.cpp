@@ -12,7 +12,8 @@ std::shared_ptr<const std::vector<TokenId>> shared(std::vector<TokenId> tokens) 
   return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
 }
 
-Request make_request(std::uint64_t id, std::vector<TokenId> prompt, const SamplingParams& sampling, int max_tokens) {
+Request make_request(std::uint64_t id, std::vector<TokenId> prompt, const SamplingParams& sampling,
+                     int max_tokens) {
   Request request;
   request.id = RequestId{id};
   request.prompt = shared(std::move(prompt));
@@ -25,20 +26,30 @@ Request make_request(std::uint64_t id, std::vector<TokenId> prompt, const Sampli
 // Requests that come and go at random beside the followed one.
 class Crowd {
  public:
-  Crowd(Scheduler& scheduler, std::vector<TokenId> followed_prompt, std::int64_t vocab, const FollowOptions& options)
-      : scheduler_(scheduler), prompt_(std::move(followed_prompt)), vocab_(vocab), left_(options.others), rng_(options.seed) {}
+  Crowd(Scheduler& scheduler, std::vector<TokenId> followed_prompt, std::int64_t vocab,
+        const FollowOptions& options)
+      : scheduler_(scheduler),
+        prompt_(std::move(followed_prompt)),
+        vocab_(vocab),
+        left_(options.others),
+        rng_(options.seed) {}
 
   void maybe_join(std::uint64_t step) {
     while (left_ > 0 && rng_() % 3 != 0) {
       std::vector<TokenId> prompt;
-      if (rng_() % 3 == 0) prompt.assign(prompt_.begin(), prompt_.begin() + static_cast<std::ptrdiff_t>(1 + rng_() % prompt_.size()));
+      if (rng_() % 3 == 0)
+        prompt.assign(prompt_.begin(),
+                      prompt_.begin() + static_cast<std::ptrdiff_t>(1 + rng_() % prompt_.size()));
       const std::size_t more = 1 + rng_() % 40;
-      for (std::size_t i = 0; i < more; ++i) prompt.push_back(static_cast<TokenId>(4 + rng_() % static_cast<std::uint64_t>(vocab_ - 4)));
+      for (std::size_t i = 0; i < more; ++i)
+        prompt.push_back(static_cast<TokenId>(4 + rng_() % static_cast<std::uint64_t>(vocab_ - 4)));
       SamplingParams sampling;
       sampling.temperature = rng_() % 2 == 0 ? 0.0 : 1.0;
       sampling.seed = rng_();
       const std::uint64_t id = 1000 + static_cast<std::uint64_t>(left_);
-      scheduler_.add(make_request(id, std::move(prompt), sampling, static_cast<int>(1 + rng_() % 30)), static_cast<double>(step));
+      scheduler_.add(
+          make_request(id, std::move(prompt), sampling, static_cast<int>(1 + rng_() % 30)),
+          static_cast<double>(step));
       ids_.push_back(id);
       --left_;
     }
@@ -56,9 +67,12 @@ class Crowd {
 
 }  // namespace
 
-std::string source_path(const std::string& relative) { return std::string(QUIRE_SOURCE_DIR) + "/" + relative; }
+std::string source_path(const std::string& relative) {
+  return std::string(QUIRE_SOURCE_DIR) + "/" + relative;
+}
 
-LoadedModel load_for_test(const std::string& relative, const std::string& dtype, const EngineFlags& base) {
+LoadedModel load_for_test(const std::string& relative, const std::string& dtype,
+                          const EngineFlags& base) {
   EngineFlags flags = base;
   flags.model = source_path(relative);
   flags.dtype = dtype;
@@ -73,7 +87,8 @@ LoadedModel load_for_test(const std::string& relative, const std::string& dtype,
 
 PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int greedy) {
   PlainRun run;
-  runner.set_logits_hook([&](const StepPlan&, std::span<const std::int32_t>, std::span<const std::int32_t> positions, const float* logits) {
+  runner.set_logits_hook([&](const StepPlan&, std::span<const std::int32_t>,
+                             std::span<const std::int32_t> positions, const float* logits) {
     const auto vocab = static_cast<std::ptrdiff_t>(runner.capacity().vocab_size);
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const float* row = logits + static_cast<std::ptrdiff_t>(i) * vocab;
@@ -110,14 +125,16 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
   return run;
 }
 
-Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt, const SamplingParams& sampling,
-                      int max_tokens, const FollowOptions& options) {
+Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt,
+                      const SamplingParams& sampling, int max_tokens,
+                      const FollowOptions& options) {
   SchedulerOptions scheduler_options;
   scheduler_options.max_num_batched_tokens = options.max_num_batched_tokens;
   scheduler_options.max_num_seqs = 64;
   scheduler_options.max_model_len = max_model_len;
   scheduler_options.kv.block_size = options.block_size;
-  scheduler_options.kv.enable_prefix_caching = options.prefix_caching && !runner.capacity().recurrent_state;
+  scheduler_options.kv.enable_prefix_caching =
+      options.prefix_caching && !runner.capacity().recurrent_state;
   for (const KvGroup& group : runner.capacity().geometry.groups)
     scheduler_options.kv.groups.push_back({options.num_blocks, group.window, false});
   Scheduler scheduler(scheduler_options);
@@ -125,7 +142,8 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   Followed followed;
   const Request request = make_request(1, std::move(prompt), sampling, max_tokens);
   SlotId slot = kNoSlot;
-  runner.set_logits_hook([&](const StepPlan& plan, std::span<const std::int32_t> rows, std::span<const std::int32_t> positions, const float* logits) {
+  runner.set_logits_hook([&](const StepPlan& plan, std::span<const std::int32_t> rows,
+                             std::span<const std::int32_t> positions, const float* logits) {
     const auto vocab = static_cast<std::ptrdiff_t>(runner.capacity().vocab_size);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (plan.rows[static_cast<std::size_t>(rows[i])].slot != slot) continue;

@@ -39,7 +39,8 @@ class BoundedQueue {
   // Takes everything that is there, without waiting.
   std::vector<T> drain() {
     std::lock_guard lock(mutex_);
-    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
+    std::vector<T> out(std::make_move_iterator(items_.begin()),
+                       std::make_move_iterator(items_.end()));
     items_.clear();
     return out;
   }

@@ -1,5 +1,6 @@
 // QUIRE_CHECK: an invariant of our own code. A failure prints file, line and message and aborts.
-// QUIRE_DCHECK: the same in builds with QUIRE_DEBUG_CHECKS (dev, tsan, relassert), nothing otherwise.
+// QUIRE_DCHECK: the same in builds with QUIRE_DEBUG_CHECKS (dev, tsan, relassert), nothing
+// otherwise.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,11 +20,10 @@ std::string check_message(fmt::format_string<Args...> format, Args&&... args) {
 
 }  // namespace quire
 
-#define QUIRE_CHECK(condition, ...)                                                       \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
-      ::quire::check_failed(__FILE__, __LINE__, #condition,                               \
-                            ::quire::check_message(__VA_ARGS__));                         \
+#define QUIRE_CHECK(condition, ...)                                                               \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
+      ::quire::check_failed(__FILE__, __LINE__, #condition, ::quire::check_message(__VA_ARGS__)); \
   } while (0)
 
 #ifdef QUIRE_DEBUG_CHECKS

@@ -18,9 +18,9 @@ struct StrongId {
   friend constexpr auto operator<=>(StrongId, StrongId) = default;
 };
 
-using BlockId = StrongId<struct BlockTag, std::int32_t>;      // physical KV block, 0-based; -1: none
-using SlotId = StrongId<struct SlotTag, std::int32_t>;        // executor's per-sequence slot
-using RequestId = StrongId<struct RequestTag, std::uint64_t>; // process-wide, in order of arrival
+using BlockId = StrongId<struct BlockTag, std::int32_t>;  // physical KV block, 0-based; -1: none
+using SlotId = StrongId<struct SlotTag, std::int32_t>;    // executor's per-sequence slot
+using RequestId = StrongId<struct RequestTag, std::uint64_t>;  // process-wide, in order of arrival
 
 inline constexpr BlockId kNoBlock{-1};
 inline constexpr SlotId kNoSlot{-1};

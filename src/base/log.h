@@ -16,19 +16,23 @@ void log_line(LogLevel level, std::string_view line);
 
 template <class... Args>
 void log_debug(fmt::format_string<Args...> f, Args&&... args) {
-  if (log_enabled(LogLevel::kDebug)) log_line(LogLevel::kDebug, fmt::format(f, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::kDebug))
+    log_line(LogLevel::kDebug, fmt::format(f, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_info(fmt::format_string<Args...> f, Args&&... args) {
-  if (log_enabled(LogLevel::kInfo)) log_line(LogLevel::kInfo, fmt::format(f, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::kInfo))
+    log_line(LogLevel::kInfo, fmt::format(f, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_warning(fmt::format_string<Args...> f, Args&&... args) {
-  if (log_enabled(LogLevel::kWarning)) log_line(LogLevel::kWarning, fmt::format(f, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::kWarning))
+    log_line(LogLevel::kWarning, fmt::format(f, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_error(fmt::format_string<Args...> f, Args&&... args) {
-  if (log_enabled(LogLevel::kError)) log_line(LogLevel::kError, fmt::format(f, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::kError))
+    log_line(LogLevel::kError, fmt::format(f, std::forward<Args>(args)...));
 }
 
 }  // namespace quire

@@ -15,7 +15,8 @@
 namespace quire {
 
 struct Engine::Impl {
-  Impl(EngineOptions o, std::unique_ptr<Executor> e, const Tokenizer* tokenizer, EngineObserver* observer)
+  Impl(EngineOptions o, std::unique_ptr<Executor> e, const Tokenizer* tokenizer,
+       EngineObserver* observer)
       : options(std::move(o)),
         executor(std::move(e)),
         engine_loop(options.scheduler, executor.get(), &shared, observer),
@@ -34,11 +35,11 @@ struct Engine::Impl {
   std::atomic<std::uint64_t> last_id{0};
   EngineLoop engine_loop;
   OutputLoop output_loop;
-  std::thread output_thread, engine_thread;   // last: they use all of the above
+  std::thread output_thread, engine_thread;  // last: they use all of the above
 };
 
-Engine::Engine(EngineOptions options, std::unique_ptr<Executor> executor, const Tokenizer* tokenizer,
-               EngineObserver* observer)
+Engine::Engine(EngineOptions options, std::unique_ptr<Executor> executor,
+               const Tokenizer* tokenizer, EngineObserver* observer)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(executor), tokenizer, observer)) {}
 
 Engine::~Engine() {
@@ -49,7 +50,7 @@ Engine::~Engine() {
   impl_->abort_all();
   impl_->shared.inbox.close();
   impl_->engine_thread.join();
-  impl_->shared.outbox.close();   // what the engine thread has sent is still delivered
+  impl_->shared.outbox.close();  // what the engine thread has sent is still delivered
   impl_->output_thread.join();
 }
 
@@ -61,15 +62,17 @@ Status Engine::Impl::check_fits(const Request& request) const {
   if (num_prompt == 0) return field_error("prompt", "the prompt has no tokens; give at least one");
   if (num_prompt >= limit) {
     return make_error(ErrorCode::kContextLength,
-                      "the prompt has {} tokens, but the model's context length is {}; shorten the prompt to at most "
+                      "the prompt has {} tokens, but the model's context length is {}; shorten the "
+                      "prompt to at most "
                       "{} tokens",
                       num_prompt, limit, limit - 1);
   }
   if (!engine_loop.could_fit(num_prompt + 1)) {
-    return make_error(ErrorCode::kContextLength,
-                      "the prompt has {} tokens, more than the KV cache can hold; shorten the prompt or give the "
-                      "server more KV memory",
-                      num_prompt);
+    return make_error(
+        ErrorCode::kContextLength,
+        "the prompt has {} tokens, more than the KV cache can hold; shorten the prompt or give the "
+        "server more KV memory",
+        num_prompt);
   }
   return {};
 }
@@ -77,14 +80,17 @@ Status Engine::Impl::check_fits(const Request& request) const {
 // Counts the request in, unless the engine is shutting down or the queue is full.
 Status Engine::Impl::admit(RequestId id) {
   std::lock_guard lock(shared.mutex);
-  if (shared.draining) return make_error(ErrorCode::kUnavailable, "the server is shutting down; try another one");
+  if (shared.draining)
+    return make_error(ErrorCode::kUnavailable, "the server is shutting down; try another one");
   const SchedulerStats& stats = shared.stats.scheduler;
   const std::size_t queued = static_cast<std::size_t>(stats.waiting) + shared.num_in_inbox;
   // With nobody waiting and sequences to spare, what is in the inbox starts with the next step.
-  const bool starts_at_once = stats.waiting == 0 && static_cast<std::size_t>(stats.running) + shared.num_in_inbox <
-                                                        static_cast<std::size_t>(options.scheduler.max_num_seqs);
+  const bool starts_at_once =
+      stats.waiting == 0 && static_cast<std::size_t>(stats.running) + shared.num_in_inbox <
+                                static_cast<std::size_t>(options.scheduler.max_num_seqs);
   if (options.max_queued_requests > 0 && queued >= options.max_queued_requests && !starts_at_once) {
-    return make_error(ErrorCode::kUnavailable, "{} requests are waiting, the limit is {}; try again later", queued,
+    return make_error(ErrorCode::kUnavailable,
+                      "{} requests are waiting, the limit is {}; try again later", queued,
                       options.max_queued_requests);
   }
   ++shared.num_in_inbox;
@@ -101,8 +107,9 @@ std::uint64_t mix_salt(std::uint64_t salt, std::uint64_t regime) {
 }  // namespace
 
 Status Engine::submit(Request request) {
-  QUIRE_CHECK(request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
-              "request {} has no prompt, parameters or channel", request.id.value);
+  QUIRE_CHECK(
+      request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
+      "request {} has no prompt, parameters or channel", request.id.value);
   QUIRE_TRY(impl_->check_fits(request));
   QUIRE_TRY(impl_->admit(request.id));
   const auto prompt_tokens = static_cast<std::int64_t>(request.prompt->size());
@@ -143,7 +150,8 @@ bool Engine::drain(double timeout_s) {
   {
     std::unique_lock lock(shared.mutex);
     shared.draining = true;
-    if (shared.request_ended.wait_for(lock, std::chrono::duration<double>(timeout_s), none_left)) return true;
+    if (shared.request_ended.wait_for(lock, std::chrono::duration<double>(timeout_s), none_left))
+      return true;
   }
   impl_->abort_all();
   std::unique_lock lock(shared.mutex);

@@ -1,5 +1,6 @@
-// The engine as the server sees it: requests in, deltas out through each request's channel. Owns the engine thread
-// (Scheduler, executor) and the output thread (detokenizer, stop strings). All methods are thread safe.
+// The engine as the server sees it: requests in, deltas out through each request's channel. Owns
+// the engine thread (Scheduler, executor) and the output thread (detokenizer, stop strings). All
+// methods are thread safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace quire {
 
 struct EngineOptions {
   SchedulerOptions scheduler;
-  std::size_t max_queued_requests = 0;      // waiting ones; 0: no limit. Over it, submit gives kUnavailable
+  std::size_t max_queued_requests =
+      0;  // waiting ones; 0: no limit. Over it, submit gives kUnavailable
 };
 
 // Counters since the start and current gauges; copied under a lock.
@@ -26,7 +28,7 @@ struct EngineStats {
   SchedulerStats scheduler;
   std::int64_t prompt_tokens = 0, generation_tokens = 0;
   std::int64_t steps = 0;
-  double last_step_end_s = 0;               // now_s(); health sees progress by it
+  double last_step_end_s = 0;  // now_s(); health sees progress by it
   bool step_in_flight = false;
   double step_started_s = 0;
 };
@@ -43,23 +45,27 @@ class EngineObserver {
   virtual void on_first_token(double ttft_s) = 0;
   virtual void on_inter_token(double gap_s) = 0;
   virtual void on_finished(const RequestTimings& timings) = 0;
-  virtual void on_step(std::int32_t num_tokens, double step_s) = 0;   // engine thread
+  virtual void on_step(std::int32_t num_tokens, double step_s) = 0;  // engine thread
 };
 
 class Engine {
  public:
-  // The executor has been warmed up. tokenizer and observer outlive the engine; observer may be null.
-  Engine(EngineOptions options, std::unique_ptr<Executor> executor, const Tokenizer* tokenizer, EngineObserver* observer);
-  ~Engine();   // aborts what runs
+  // The executor has been warmed up. tokenizer and observer outlive the engine; observer may be
+  // null.
+  Engine(EngineOptions options, std::unique_ptr<Executor> executor, const Tokenizer* tokenizer,
+         EngineObserver* observer);
+  ~Engine();  // aborts what runs
 
   RequestId next_id();
-  // kUnavailable when draining or the queue is full; kContextLength / kInvalidArgument when it could never fit the cache.
+  // kUnavailable when draining or the queue is full; kContextLength / kInvalidArgument when it
+  // could never fit the cache.
   Status submit(Request request);
-  // Idempotent, at any moment after submit. The last delta (kAbort) goes out at once, also while a step runs; the
-  // sequence ends before the next step.
+  // Idempotent, at any moment after submit. The last delta (kAbort) goes out at once, also while a
+  // step runs; the sequence ends before the next step.
   void abort(RequestId id);
   EngineStats stats() const;
-  // Stops taking requests and waits until what runs is done or the limit passes (then aborts the rest). True: all done.
+  // Stops taking requests and waits until what runs is done or the limit passes (then aborts the
+  // rest). True: all done.
   bool drain(double timeout_s);
   bool reset_prefix_cache();
   const Executor::Capacity& capacity() const;

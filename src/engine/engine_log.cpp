@@ -14,7 +14,8 @@ double percent(std::int64_t part, std::int64_t whole) {
 
 std::optional<std::string> EngineLog::line(const EngineStats& stats, double now_s) {
   if (!busy_) {
-    // The first step's own tokens and time are outside the period; after it, both ends are at the end of a step.
+    // The first step's own tokens and time are outside the period; after it, both ends are at the
+    // end of a step.
     busy_ = true;
     begin(stats, now_s);
     return std::nullopt;
@@ -23,10 +24,12 @@ std::optional<std::string> EngineLog::line(const EngineStats& stats, double now_
   if (elapsed_s < period_s_) return std::nullopt;
   const SchedulerStats& scheduler = stats.scheduler;
   std::string text = fmt::format(
-      "engine: {:.1f} prompt tok/s, {:.1f} generation tok/s, running {}, waiting {}, KV usage {:.1f} %, prefix hit {:.1f} %",
+      "engine: {:.1f} prompt tok/s, {:.1f} generation tok/s, running {}, waiting {}, KV usage "
+      "{:.1f} %, prefix hit {:.1f} %",
       static_cast<double>(stats.prompt_tokens - prompt_tokens_) / elapsed_s,
-      static_cast<double>(stats.generation_tokens - generation_tokens_) / elapsed_s, scheduler.running,
-      scheduler.waiting, percent(scheduler.kv.used_blocks, scheduler.kv.num_blocks),
+      static_cast<double>(stats.generation_tokens - generation_tokens_) / elapsed_s,
+      scheduler.running, scheduler.waiting,
+      percent(scheduler.kv.used_blocks, scheduler.kv.num_blocks),
       percent(scheduler.kv.hit_tokens - hit_tokens_, scheduler.kv.query_tokens - query_tokens_));
   begin(stats, now_s);
   return text;

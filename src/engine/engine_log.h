@@ -12,7 +12,8 @@ namespace quire {
 class EngineLog {
  public:
   explicit EngineLog(double period_s = 10) : period_s_(period_s) {}
-  // After a step: the line when it is due. Rates are over the time since the last line, or since work began.
+  // After a step: the line when it is due. Rates are over the time since the last line, or since
+  // work began.
   std::optional<std::string> line(const EngineStats& stats, double now_s);
   // Nothing to do: the next period begins with the next step.
   void idle() { busy_ = false; }

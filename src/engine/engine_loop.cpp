@@ -39,7 +39,9 @@ bool EngineLoop::take_messages() {
 void EngineLoop::handle(AddRequest message) { scheduler_.add(std::move(message.request), now_s()); }
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
-void EngineLoop::handle(ResetPrefixCache message) { message.done.set_value(scheduler_.reset_prefix_cache()); }
+void EngineLoop::handle(ResetPrefixCache message) {
+  message.done.set_value(scheduler_.reset_prefix_cache());
+}
 void EngineLoop::handle(CheckIntegrity message) {
   publish(0);  // who has got the answer finds the statistics up to date
   message.done.set_value(check_idle_integrity());
@@ -73,7 +75,8 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   stats_.step_in_flight = false;
   stats_.last_step_end_s = start_s + costs_.last_step_s;
   stats_.steps += plan.rows.empty() ? 0 : 1;
-  if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), costs_.last_step_s);
+  if (observer_ != nullptr && !plan.rows.empty())
+    observer_->on_step(plan.num_tokens(), costs_.last_step_s);
   return result;
 }
 
@@ -89,7 +92,8 @@ void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
   if (const auto line = log_.line(stats_, time_s)) log_info("{}", *line);
 }
 
-// Shows this thread's statistics to the others. num_taken: requests that have left the inbox for the scheduler.
+// Shows this thread's statistics to the others. num_taken: requests that have left the inbox for
+// the scheduler.
 void EngineLoop::publish(std::size_t num_taken) {
   stats_.scheduler = scheduler_.stats();
   std::lock_guard lock(shared_->mutex);
@@ -101,7 +105,8 @@ Status EngineLoop::check_idle_integrity() const {
   QUIRE_TRY(scheduler_.check_integrity());
   const SchedulerStats stats = scheduler_.stats();
   if (!scheduler_.has_work() && stats.kv.used_blocks != 0) {
-    return make_error(ErrorCode::kInternal, "{} KV blocks are held though no sequence is there", stats.kv.used_blocks);
+    return make_error(ErrorCode::kInternal, "{} KV blocks are held though no sequence is there",
+                      stats.kv.used_blocks);
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// The engine thread: takes messages, plans a step, runs it, applies the result, hands the updates to the output thread.
-// Sleeps when there is nothing to do. Owns the Scheduler; the only caller of the Executor.
+// The engine thread: takes messages, plans a step, runs it, applies the result, hands the updates
+// to the output thread. Sleeps when there is nothing to do. Owns the Scheduler; the only caller of
+// the Executor.
 #pragma once
 
 #include "engine/engine_log.h"
@@ -12,10 +13,12 @@ namespace quire {
 class EngineLoop {
  public:
   // All outlive the loop; observer may be null.
-  EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared, EngineObserver* observer);
+  EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared,
+             EngineObserver* observer);
   // Until the inbox is closed. Sequences that still run then are given up.
   void run();
-  // Whether a sequence of num_tokens fits in the cache when it is alone. Any thread: depends on the options only.
+  // Whether a sequence of num_tokens fits in the cache when it is alone. Any thread: depends on the
+  // options only.
   bool could_fit(std::int32_t num_tokens) const { return scheduler_.could_fit(num_tokens); }
 
  private:
@@ -38,8 +41,8 @@ class EngineLoop {
   Scheduler scheduler_;
   StepCosts costs_;
   EngineLog log_;
-  EngineStats stats_;       // this thread's copy; published under the lock
-  int idle_plans_ = 0;      // plans without rows, in a row, though there is work
+  EngineStats stats_;   // this thread's copy; published under the lock
+  int idle_plans_ = 0;  // plans without rows, in a row, though there is work
 };
 
 }  // namespace quire

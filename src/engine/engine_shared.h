@@ -1,5 +1,5 @@
-// What the engine's threads and its callers share: two mailboxes, the statistics, and the set of live requests.
-// Everything is guarded by its own lock; no lock is held while another is taken.
+// What the engine's threads and its callers share: two mailboxes, the statistics, and the set of
+// live requests. Everything is guarded by its own lock; no lock is held while another is taken.
 #pragma once
 
 #include <condition_variable>
@@ -21,19 +21,34 @@
 namespace quire {
 
 // To the engine thread.
-struct AddRequest { Request request; };
-struct AbortSequence { RequestId id; };
-struct FinishSequence { RequestId id; };                 // a stop string was found
-struct ResetPrefixCache { std::promise<bool> done; };
-struct CheckIntegrity { std::promise<Status> done; };
-using EngineMessage = std::variant<AddRequest, AbortSequence, FinishSequence, ResetPrefixCache, CheckIntegrity>;
+struct AddRequest {
+  Request request;
+};
+struct AbortSequence {
+  RequestId id;
+};
+struct FinishSequence {
+  RequestId id;
+};  // a stop string was found
+struct ResetPrefixCache {
+  std::promise<bool> done;
+};
+struct CheckIntegrity {
+  std::promise<Status> done;
+};
+using EngineMessage =
+    std::variant<AddRequest, AbortSequence, FinishSequence, ResetPrefixCache, CheckIntegrity>;
 
 // To the output thread. A request's start comes before everything else about it.
-struct StartOutput { OutputRequest request; };
-struct AbortOutput { RequestId id; };
+struct StartOutput {
+  OutputRequest request;
+};
+struct AbortOutput {
+  RequestId id;
+};
 struct StepOutput {
   std::vector<SequenceUpdate> updates;
-  double time_s = 0;                                     // when the step's result was there
+  double time_s = 0;  // when the step's result was there
 };
 using OutputMessage = std::variant<StartOutput, AbortOutput, StepOutput>;
 
@@ -41,11 +56,11 @@ struct EngineShared {
   Mailbox<EngineMessage> inbox;
   Mailbox<OutputMessage> outbox;
 
-  mutable std::mutex mutex;                              // guards what follows
+  mutable std::mutex mutex;  // guards what follows
   std::condition_variable request_ended;
   EngineStats stats;
-  std::size_t num_in_inbox = 0;                          // requests that the scheduler has not seen
-  std::unordered_set<RequestId> live;                    // submitted, last delta not sent
+  std::size_t num_in_inbox = 0;        // requests that the scheduler has not seen
+  std::unordered_set<RequestId> live;  // submitted, last delta not sent
   bool draining = false;
 };
 

@@ -1,4 +1,5 @@
-// The engine's threads together, over a fake device: order, stops, aborts at random moments, drain, pressure.
+// The engine's threads together, over a fake device: order, stops, aborts at random moments, drain,
+// pressure.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ struct CountingObserver : EngineObserver {
 
 class EngineTest : public ::testing::Test {
  protected:
-  void start(std::int32_t num_blocks = 64, std::int32_t max_num_seqs = 8, std::size_t max_queued = 0,
-             double step_s = 0) {
+  void start(std::int32_t num_blocks = 64, std::int32_t max_num_seqs = 8,
+             std::size_t max_queued = 0, double step_s = 0) {
     EngineOptions options;
     options.scheduler.max_num_batched_tokens = 32;
     options.scheduler.max_num_seqs = max_num_seqs;
@@ -49,7 +50,8 @@ class EngineTest : public ::testing::Test {
     options.max_queued_requests = max_queued;
     auto device = std::make_unique<FakeDevice>(options.scheduler.kv, step_s);
     device_ = device.get();
-    engine_ = std::make_unique<Engine>(std::move(options), std::move(device), tokenizer_.get(), &observer_);
+    engine_ = std::make_unique<Engine>(std::move(options), std::move(device), tokenizer_.get(),
+                                       &observer_);
   }
 
   Request request(std::vector<TokenId> prompt, std::int32_t max_tokens, const Client& client) {
@@ -128,8 +130,8 @@ TEST_F(EngineTest, PromptsOfAnotherRegimeShareNoPrefix) {
     return engine_->stats().scheduler.kv.hit_tokens - before;
   };
   EXPECT_EQ(hits(12), 0);
-  EXPECT_EQ(hits(20), 12);   // three blocks of the first prompt
-  EXPECT_EQ(hits(24), 0);    // FakeDevice::kv_regime is another from here on
+  EXPECT_EQ(hits(20), 12);  // three blocks of the first prompt
+  EXPECT_EQ(hits(24), 0);   // FakeDevice::kv_regime is another from here on
   EXPECT_EQ(hits(28), 24);
 }
 
@@ -147,7 +149,8 @@ TEST_F(EngineTest, StopStringEndsTheSequenceInTheEngineToo) {
   const OutputDelta all = client.read_all();
   EXPECT_EQ(all.finish, FinishReason::kStop);
   EXPECT_EQ(all.completion_tokens, static_cast<std::int32_t>(place) + 1);
-  EXPECT_EQ(ids_of(all), std::vector<TokenId>(tokens.begin(), tokens.begin() + all.completion_tokens));
+  EXPECT_EQ(ids_of(all),
+            std::vector<TokenId>(tokens.begin(), tokens.begin() + all.completion_tokens));
   EXPECT_TRUE(engine_->check_integrity());
 }
 
@@ -155,8 +158,10 @@ TEST_F(EngineTest, RefusesWhatCanNeverFit) {
   start(8);
   Client client;
   EXPECT_EQ(engine_->submit(request({}, 4, client)).error().param, "prompt");
-  EXPECT_EQ(engine_->submit(request(std::vector<TokenId>(100, 1), 4, client)).error().code, ErrorCode::kContextLength);
-  EXPECT_EQ(engine_->submit(request(std::vector<TokenId>(40, 1), 4, client)).error().code, ErrorCode::kContextLength);
+  EXPECT_EQ(engine_->submit(request(std::vector<TokenId>(100, 1), 4, client)).error().code,
+            ErrorCode::kContextLength);
+  EXPECT_EQ(engine_->submit(request(std::vector<TokenId>(40, 1), 4, client)).error().code,
+            ErrorCode::kContextLength);
   ASSERT_TRUE(engine_->submit(request(std::vector<TokenId>(20, 1), 4, client)));
   EXPECT_EQ(client.read_all().finish, FinishReason::kLength);
 }

@@ -45,7 +45,8 @@ inline std::unique_ptr<Tokenizer> byte_tokenizer() {
   return std::move(*tokenizer);
 }
 
-// The scheduler tests' device behind the Executor interface. Can hold a step until the test lets it go.
+// The scheduler tests' device behind the Executor interface. Can hold a step until the test lets it
+// go.
 class FakeDevice : public Executor {
  public:
   explicit FakeDevice(const KvCacheOptions& kv, double step_s = 0) : device_(kv), step_s_(step_s) {
@@ -53,7 +54,9 @@ class FakeDevice : public Executor {
     for (const auto& group : kv.groups) capacity_.num_blocks.push_back(group.num_blocks);
   }
   const Capacity& capacity() const override { return capacity_; }
-  std::uint64_t kv_regime(std::int64_t prompt_tokens) const override { return prompt_tokens > 20 ? 1 : 0; }
+  std::uint64_t kv_regime(std::int64_t prompt_tokens) const override {
+    return prompt_tokens > 20 ? 1 : 0;
+  }
   void warm_up() override {}
   void submit(const StepPlan& plan) override { plan_ = plan; }
   StepResult wait() override {

@@ -1,5 +1,5 @@
-// Carries messages to one thread, in order, without a bound: what is in it is bounded by the requests that are alive.
-// Thread safe; one reader.
+// Carries messages to one thread, in order, without a bound: what is in it is bounded by the
+// requests that are alive. Thread safe; one reader.
 #pragma once
 
 #include <condition_variable>

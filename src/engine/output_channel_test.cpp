@@ -110,9 +110,10 @@ TEST(EngineLog, OneLineAPeriodWhileBusy) {
   stats.scheduler.kv.query_tokens = 200;
   stats.scheduler.kv.hit_tokens = 50;
   EXPECT_FALSE(log.line(stats, 109));
-  EXPECT_EQ(log.line(stats, 110),
-            "engine: 50.0 prompt tok/s, 25.0 generation tok/s, running 3, waiting 2, KV usage 40.0 %, "
-            "prefix hit 25.0 %");
+  EXPECT_EQ(
+      log.line(stats, 110),
+      "engine: 50.0 prompt tok/s, 25.0 generation tok/s, running 3, waiting 2, KV usage 40.0 %, "
+      "prefix hit 25.0 %");
   EXPECT_FALSE(log.line(stats, 119));
   log.idle();
   EXPECT_FALSE(log.line(stats, 500));  // the pause does not count

@@ -1,4 +1,5 @@
-// The output thread: from the outbox through the OutputProcessor to the channels. Never blocks but to wait for more.
+// The output thread: from the outbox through the OutputProcessor to the channels. Never blocks but
+// to wait for more.
 #pragma once
 
 #include "engine/engine_shared.h"

@@ -37,7 +37,8 @@ struct OutputProcessor::Live {
   double last_token_s = 0;
 };
 
-OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer, EndSequence end_sequence)
+OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer,
+                                 EndSequence end_sequence)
     : tokenizer_(tokenizer), observer_(observer), end_sequence_(std::move(end_sequence)) {}
 OutputProcessor::~OutputProcessor() = default;
 
@@ -84,9 +85,10 @@ bool OutputProcessor::apply(SequenceUpdate update, double time_s) {
   return true;
 }
 
-// Adds token i of the update, and its text unless it is an end token, which never shows, or a stop token that was not
-// asked for.
-void OutputProcessor::append_token(Live& live, SequenceUpdate& update, std::size_t i, OutputDelta& delta) const {
+// Adds token i of the update, and its text unless it is an end token, which never shows, or a stop
+// token that was not asked for.
+void OutputProcessor::append_token(Live& live, SequenceUpdate& update, std::size_t i,
+                                   OutputDelta& delta) const {
   const TokenId id = update.tokens[i];
   OutputToken token;
   token.id = id;
@@ -111,7 +113,8 @@ void OutputProcessor::append_token(Live& live, SequenceUpdate& update, std::size
   delta.stop_string = std::move(step.matched);
 }
 
-// The end: text that was held back. An incomplete character becomes U+FFFD, which may complete a stop string.
+// The end: text that was held back. An incomplete character becomes U+FFFD, which may complete a
+// stop string.
 void OutputProcessor::append_rest(Live& live, OutputDelta& delta) const {
   StopMatcher::Step step = live.matcher.push(live.detokenizer.flush());
   delta.text += step.text;

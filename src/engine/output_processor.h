@@ -1,9 +1,10 @@
-// Turns what the scheduler decided about sequences into what clients read: text, stop strings, usage. Owned by the
-// output thread.
+// Turns what the scheduler decided about sequences into what clients read: text, stop strings,
+// usage. Owned by the output thread.
 //
-// A token goes out with the step that drew it, even while its text is held back (an incomplete character, the start of
-// a stop string). When a stop string is found, text is cut at the exact byte, and tokens, log-probabilities and usage
-// end with the token that completes the match; whatever comes for that request later is dropped.
+// A token goes out with the step that drew it, even while its text is held back (an incomplete
+// character, the start of a stop string). When a stop string is found, text is cut at the exact
+// byte, and tokens, log-probabilities and usage end with the token that completes the match;
+// whatever comes for that request later is dropped.
 #pragma once
 
 #include <cstddef>
@@ -39,16 +40,17 @@ struct OutputRequest {
 
 class OutputProcessor {
  public:
-  // Tells the engine that a sequence ends here though the scheduler goes on with it: kStop for a stop string, kAbort for
-  // a reader that is too slow. Called before the last delta goes out: who has read that finds the engine told.
+  // Tells the engine that a sequence ends here though the scheduler goes on with it: kStop for a
+  // stop string, kAbort for a reader that is too slow. Called before the last delta goes out: who
+  // has read that finds the engine told.
   using EndSequence = std::function<void(RequestId, FinishReason)>;
   // tokenizer and observer outlive the processor; observer may be null.
   OutputProcessor(const Tokenizer* tokenizer, EngineObserver* observer, EndSequence end_sequence);
   ~OutputProcessor();
 
   void start(OutputRequest request);
-  // Sends the request's next delta. True when it was the last. time_s: when the step's result was there. Updates of
-  // unknown ids are dropped.
+  // Sends the request's next delta. True when it was the last. time_s: when the step's result was
+  // there. Updates of unknown ids are dropped.
   bool apply(SequenceUpdate update, double time_s);
   // Sends the last delta. False when the request is unknown (ended already).
   bool abort(RequestId id, double time_s);

@@ -41,7 +41,8 @@ class OutputProcessorTest : public ::testing::Test {
   }
 
   // One update of one token.
-  Verdict token(TokenId id, std::optional<FinishReason> finish = {}, std::optional<TokenId> stop_token = {}) {
+  Verdict token(TokenId id, std::optional<FinishReason> finish = {},
+                std::optional<TokenId> stop_token = {}) {
     SequenceUpdate update;
     update.id = kId;
     update.tokens = {id};
@@ -73,7 +74,8 @@ class OutputProcessorTest : public ::testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_ = test::byte_tokenizer();
   Recorder recorder_;
   std::optional<FinishReason> told_;
-  OutputProcessor processor_{tokenizer_.get(), &recorder_, [this](RequestId id, FinishReason reason) {
+  OutputProcessor processor_{tokenizer_.get(), &recorder_,
+                             [this](RequestId id, FinishReason reason) {
                                EXPECT_EQ(id, kId);
                                told_ = reason;
                              }};

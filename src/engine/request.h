@@ -1,4 +1,5 @@
-// A request as the engine gets it, and what it gives back. Made on a text-pool thread, moved into the engine.
+// A request as the engine gets it, and what it gives back. Made on a text-pool thread, moved into
+// the engine.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class OutputChannel;
 // When generation ends. Token rules are decided by the scheduler, strings by the output thread.
 struct StopRules {
   std::int32_t max_tokens = 16;
-  std::vector<TokenId> eos_ids;              // model's; not looked at with ignore_eos
-  std::vector<TokenId> stop_token_ids;       // request's; stop_reason tells the id
+  std::vector<TokenId> eos_ids;         // model's; not looked at with ignore_eos
+  std::vector<TokenId> stop_token_ids;  // request's; stop_reason tells the id
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
@@ -29,39 +30,39 @@ struct StopRules {
 
 struct Request {
   RequestId id;
-  std::string external_id;                   // "cmpl-...": for logs
+  std::string external_id;  // "cmpl-...": for logs
   std::shared_ptr<const std::vector<TokenId>> prompt;
   std::shared_ptr<const SamplingParams> sampling;
   StopRules stop;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
-  std::uint64_t cache_salt = 0;              // hash of the user's salt; 0: none
+  std::uint64_t cache_salt = 0;  // hash of the user's salt; 0: none
   std::int64_t priority = 0;
-  double arrival_s = 0;                      // now_s() when the request was read
+  double arrival_s = 0;  // now_s() when the request was read
   std::shared_ptr<OutputChannel> channel;
 };
 
 enum class FinishReason : std::uint8_t { kStop, kLength, kAbort, kError };
-std::string_view finish_reason_name(FinishReason reason);   // "stop", "length", "abort", "error"
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "abort", "error"
 
 // A generated token with its log-probabilities, ready for the API layer.
 struct OutputToken {
   TokenId id = -1;
-  std::string text;                          // piece of text that this token stands for, as bytes (maybe not whole UTF-8)
+  std::string text;  // piece of text that this token stands for, as bytes (maybe not whole UTF-8)
   bool has_logprobs = false;
   TokenLogprobs logprobs;
 };
 
 struct OutputDelta {
-  std::string text;                          // valid UTF-8; may be empty
+  std::string text;  // valid UTF-8; may be empty
   std::vector<OutputToken> tokens;
   std::vector<TokenLogprobs> prompt_logprobs;  // first delta only: of prompt tokens 1..n-1
   bool has_prompt_logprobs = false;
-  std::optional<FinishReason> finish;        // last delta
-  std::optional<std::string> stop_string;    // the match, when a string ended it
-  std::optional<TokenId> stop_token;         // when one of stop_token_ids ended it
-  std::optional<Error> error;                // with kError
-  std::int32_t prompt_tokens = 0;            // usage so far
+  std::optional<FinishReason> finish;      // last delta
+  std::optional<std::string> stop_string;  // the match, when a string ended it
+  std::optional<TokenId> stop_token;       // when one of stop_token_ids ended it
+  std::optional<Error> error;              // with kError
+  std::int32_t prompt_tokens = 0;          // usage so far
   std::int32_t completion_tokens = 0;
   std::int32_t cached_tokens = 0;
 };

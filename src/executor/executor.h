@@ -1,5 +1,5 @@
-// Runs steps on the device. submit and wait are apart so that planning may overlap computing. Called on the engine
-// thread only.
+// Runs steps on the device. submit and wait are apart so that planning may overlap computing.
+// Called on the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class Executor {
   virtual ~Executor() = default;
   struct Capacity {
     KvGeometry geometry;
-    std::vector<std::int32_t> num_blocks;   // per KV group
+    std::vector<std::int32_t> num_blocks;  // per KV group
     std::int64_t vocab_size = 0;
-    std::int64_t model_bytes = 0;           // packed weights
+    std::int64_t model_bytes = 0;  // packed weights
     std::int64_t kv_bytes = 0;
-    // The model keeps a state per slot: a sequence starts at position 0, also after a preemption, and goes on where its
-    // last row ended. So no prefix hits.
+    // The model keeps a state per slot: a sequence starts at position 0, also after a preemption,
+    // and goes on where its last row ended. So no prefix hits.
     bool recurrent_state = false;
-    std::int64_t state_bytes = 0;           // of all slots
+    std::int64_t state_bytes = 0;  // of all slots
   };
   virtual const Capacity& capacity() const = 0;
-  // Requests whose regimes differ must not share K and V of a common prefix (RoPE kinds that look at a
-  // request's length): part of the prefix cache's salt. 0 for most models.
+  // Requests whose regimes differ must not share K and V of a common prefix (RoPE kinds that look
+  // at a request's length): part of the prefix cache's salt. 0 for most models.
   virtual std::uint64_t kv_regime(std::int64_t /*prompt_tokens*/) const { return 0; }
   // Touches what the first step needs (threads, workspace).
   virtual void warm_up() = 0;

@@ -20,13 +20,16 @@ std::int64_t blocks_of_sequence(const KvGeometry& geometry, std::int64_t tokens)
   return (tokens + geometry.block_size - 1) / geometry.block_size;
 }
 
-std::int64_t budget_bytes(const KvSizingOptions& options, const MemoryLimits& memory, std::int64_t model_bytes,
-                          std::int64_t full_use_bytes) {
+std::int64_t budget_bytes(const KvSizingOptions& options, const MemoryLimits& memory,
+                          std::int64_t model_bytes, std::int64_t full_use_bytes) {
   if (options.kv_cache_bytes) return *options.kv_cache_bytes;
   if (options.memory_utilization) {
-    return static_cast<std::int64_t>(static_cast<double>(memory.total_bytes) * *options.memory_utilization) - model_bytes;
+    return static_cast<std::int64_t>(static_cast<double>(memory.total_bytes) *
+                                     *options.memory_utilization) -
+           model_bytes;
   }
-  const auto share = static_cast<std::int64_t>(static_cast<double>(memory.free_bytes) * kDefaultShareOfFreeMemory);
+  const auto share =
+      static_cast<std::int64_t>(static_cast<double>(memory.free_bytes) * kDefaultShareOfFreeMemory);
   return std::min(full_use_bytes, share);
 }
 
@@ -39,8 +42,8 @@ const char* budget_source(const KvSizingOptions& options) {
 
 }  // namespace
 
-Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options, const MemoryLimits& memory,
-                               std::int64_t model_bytes) {
+Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options,
+                               const MemoryLimits& memory, std::int64_t model_bytes) {
   if (geometry.groups.empty()) return KvSizing{{}, 0, static_cast<double>(options.max_num_seqs)};
   const std::int64_t block_bytes = bytes_per_block(geometry);
   const std::int64_t per_sequence = blocks_of_sequence(geometry, options.max_model_len);
@@ -49,39 +52,48 @@ Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions
     blocks = *options.num_blocks_override;
   } else {
     const std::int64_t full_use = per_sequence * options.max_num_seqs * block_bytes;
-    blocks = std::max<std::int64_t>(budget_bytes(options, memory, model_bytes, full_use), 0) / block_bytes;
+    blocks = std::max<std::int64_t>(budget_bytes(options, memory, model_bytes, full_use), 0) /
+             block_bytes;
   }
   blocks = std::min<std::int64_t>(blocks, std::numeric_limits<std::int32_t>::max());
   if (blocks < per_sequence) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "not enough memory for one sequence: {} tokens need {:.1f} MiB of KV cache, {} gives {:.1f} MiB; "
-                      "use a smaller --max-model-len (at most {} fits), or give more with {}",
-                      options.max_model_len, static_cast<double>(per_sequence * block_bytes) / kMiB,
-                      budget_source(options), static_cast<double>(blocks * block_bytes) / kMiB,
-                      blocks * geometry.block_size,
-                      options.num_blocks_override ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "not enough memory for one sequence: {} tokens need {:.1f} MiB of KV cache, {} gives "
+        "{:.1f} MiB; "
+        "use a smaller --max-model-len (at most {} fits), or give more with {}",
+        options.max_model_len, static_cast<double>(per_sequence * block_bytes) / kMiB,
+        budget_source(options), static_cast<double>(blocks * block_bytes) / kMiB,
+        blocks * geometry.block_size,
+        options.num_blocks_override ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes");
   }
   if (blocks > static_cast<std::int64_t>(memory.total_bytes) / block_bytes) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "{} asks for {} KV blocks of {} bytes; this process may use {:.1f} MiB of memory in all",
-                      budget_source(options), blocks, block_bytes, static_cast<double>(memory.total_bytes) / kMiB);
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "{} asks for {} KV blocks of {} bytes; this process may use {:.1f} MiB of memory in all",
+        budget_source(options), blocks, block_bytes,
+        static_cast<double>(memory.total_bytes) / kMiB);
   }
   KvSizing sizing;
   sizing.num_blocks.assign(geometry.groups.size(), static_cast<std::int32_t>(blocks));
   sizing.bytes = blocks * block_bytes;
-  sizing.full_sequences = static_cast<double>(blocks) / static_cast<double>(std::max<std::int64_t>(per_sequence, 1));
+  sizing.full_sequences =
+      static_cast<double>(blocks) / static_cast<double>(std::max<std::int64_t>(per_sequence, 1));
   return sizing;
 }
 
-std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options, const MemoryLimits& memory,
-                             std::int64_t model_bytes, std::int64_t limit) {
+std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options,
+                             const MemoryLimits& memory, std::int64_t model_bytes,
+                             std::int64_t limit) {
   if (geometry.groups.empty()) return limit;
   if (options.num_blocks_override)
-    return std::min<std::int64_t>(limit, std::int64_t{*options.num_blocks_override} * geometry.block_size);
+    return std::min<std::int64_t>(limit,
+                                  std::int64_t{*options.num_blocks_override} * geometry.block_size);
   const std::int64_t block_bytes = bytes_per_block(geometry);
   const std::int64_t budget =
       budget_bytes(options, memory, model_bytes, std::numeric_limits<std::int64_t>::max());
-  return std::clamp<std::int64_t>(std::max<std::int64_t>(budget, 0) / block_bytes * geometry.block_size, 0, limit);
+  return std::clamp<std::int64_t>(
+      std::max<std::int64_t>(budget, 0) / block_bytes * geometry.block_size, 0, limit);
 }
 
 }  // namespace quire

@@ -1,4 +1,5 @@
-// How much memory the KV cache gets: from flags, or from what the machine has. Pure arithmetic, no allocation.
+// How much memory the KV cache gets: from flags, or from what the machine has. Pure arithmetic, no
+// allocation.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,28 @@
 namespace quire {
 
 struct KvSizingOptions {
-  std::optional<double> memory_utilization;         // --gpu-memory-utilization: of what the process may use, weights included
-  std::optional<std::int64_t> kv_cache_bytes;       // --kv-cache-memory-bytes
+  std::optional<double> memory_utilization;    // --gpu-memory-utilization: of what the process may
+                                               // use, weights included
+  std::optional<std::int64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
   std::optional<std::int32_t> num_blocks_override;  // --num-gpu-blocks-override, for every group
   std::int32_t max_num_seqs = 128;
   std::int64_t max_model_len = 2048;
 };
 
 struct KvSizing {
-  std::vector<std::int32_t> num_blocks;   // per group
-  std::int64_t bytes = 0;                 // when all of it is used
-  double full_sequences = 0;              // sequences of max_model_len that fit
+  std::vector<std::int32_t> num_blocks;  // per group
+  std::int64_t bytes = 0;                // when all of it is used
+  double full_sequences = 0;             // sequences of max_model_len that fit
 };
 
-// A model without KV groups needs none. An error when not even one sequence of max_model_len fits, saying which flag helps.
-Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options, const MemoryLimits& memory,
-                               std::int64_t model_bytes);
-// The longest context that fits the memory of `options` (for --max-model-len auto), at most `limit`.
-std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options, const MemoryLimits& memory,
-                             std::int64_t model_bytes, std::int64_t limit);
+// A model without KV groups needs none. An error when not even one sequence of max_model_len fits,
+// saying which flag helps.
+Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options,
+                               const MemoryLimits& memory, std::int64_t model_bytes);
+// The longest context that fits the memory of `options` (for --max-model-len auto), at most
+// `limit`.
+std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options,
+                             const MemoryLimits& memory, std::int64_t model_bytes,
+                             std::int64_t limit);
 
 }  // namespace quire

@@ -53,7 +53,8 @@ TEST(KvSizing, RefusesWhenOneSequenceDoesNotFit) {
   options.kv_cache_bytes = 31 * 8192;
   const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
   ASSERT_FALSE(sizing);
-  EXPECT_NE(sizing.error().message.find("at most 992 fits"), std::string::npos) << sizing.error().message;
+  EXPECT_NE(sizing.error().message.find("at most 992 fits"), std::string::npos)
+      << sizing.error().message;
   options.num_blocks_override = 31;
   EXPECT_FALSE(size_kv_cache(geometry(), options, kMemory, 0));
   options.num_blocks_override = 32;
@@ -82,7 +83,8 @@ TEST(KvSizing, RefusesMoreThanTheMachineHas) {
   options.num_blocks_override = 1'000'000'000;
   const auto sizing = size_kv_cache(geometry(), options, kMemory, 0);
   ASSERT_FALSE(sizing);
-  EXPECT_NE(sizing.error().message.find("1024.0 MiB of memory in all"), std::string::npos) << sizing.error().message;
+  EXPECT_NE(sizing.error().message.find("1024.0 MiB of memory in all"), std::string::npos)
+      << sizing.error().message;
 }
 
 TEST(KvSizing, LongestContext) {

@@ -9,14 +9,18 @@
 namespace quire {
 namespace {
 
-// Rows of logits computed at once: bounds the logits' memory (64 rows of a 128k vocabulary are 32 MiB).
+// Rows of logits computed at once: bounds the logits' memory (64 rows of a 128k vocabulary are 32
+// MiB).
 constexpr std::int64_t kLogitsSlice = 64;
 
-std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+std::size_t float_bytes(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(float);
+}
 
 }  // namespace
 
-ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model, Options options)
+ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model,
+                         Options options)
     : backend_(std::move(backend)), model_(std::move(model)), sampler_(model_->vocab_size) {
   const std::int64_t max_rows = options.max_num_batched_tokens;
   capacity_.geometry = options.geometry;
@@ -57,7 +61,8 @@ void ModelRunner::submit(const StepPlan& plan) {
   result_.step = plan.step;
   result_.rows.assign(plan.rows.size(), {});
   copies_.clear();
-  for (const StepPlan::Copy& copy : plan.copies) copies_.push_back({copy.group, copy.source, copy.target, copy.tokens});
+  for (const StepPlan::Copy& copy : plan.copies)
+    copies_.push_back({copy.group, copy.source, copy.target, copy.tokens});
   if (!copies_.empty()) backend_->copy_blocks(copies_, *cache_);
   if (plan.rows.empty()) return;
   build_input(plan);
@@ -97,17 +102,19 @@ void ModelRunner::build_input(const StepPlan& plan) {
     const std::int32_t begin = row_begin_.back();
     for (std::int32_t i = 0; i < row.num_tokens; ++i) {
       TokenId& token = token_ids_[static_cast<std::size_t>(begin + i)];
-      if (token == kTokenFromPreviousStep) token = slots_[static_cast<std::size_t>(row.slot.value)].last_token;
+      if (token == kTokenFromPreviousStep)
+        token = slots_[static_cast<std::size_t>(row.slot.value)].last_token;
       positions_.push_back(row.start_pos + i);
     }
     row_begin_.push_back(begin + row.num_tokens);
     start_pos_.push_back(row.start_pos);
     const SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
-    prompt_tokens_.push_back(slot.prompt ? static_cast<std::int32_t>(slot.prompt->size()) : row.num_tokens);
+    prompt_tokens_.push_back(slot.prompt ? static_cast<std::int32_t>(slot.prompt->size())
+                                         : row.num_tokens);
     slot_ids_.push_back(row.slot.value);
   }
-  QUIRE_CHECK(row_begin_.back() == plan.num_tokens(), "rows hold {} tokens, the plan {}", row_begin_.back(),
-              plan.num_tokens());
+  QUIRE_CHECK(row_begin_.back() == plan.num_tokens(), "rows hold {} tokens, the plan {}",
+              row_begin_.back(), plan.num_tokens());
   input_.token_ids = token_ids_;
   input_.positions = positions_;
   input_.prompt_tokens = prompt_tokens_;
@@ -124,10 +131,12 @@ void ModelRunner::collect_wanted(const StepPlan& plan) {
   for (std::size_t r = 0; r < plan.rows.size(); ++r) {
     const StepPlan::Row& row = plan.rows[r];
     if (row.prompt_logprobs) {
-      // Row i speaks of the prompt token after it; the last prompt token's row speaks of the first generated one.
-      const auto prompt_size =
-          static_cast<std::int32_t>(slots_[static_cast<std::size_t>(row.slot.value)].prompt->size());
-      const std::int32_t told = std::min(row.num_tokens, prompt_size - 1 - row.start_pos) - row.logits_begin;
+      // Row i speaks of the prompt token after it; the last prompt token's row speaks of the first
+      // generated one.
+      const auto prompt_size = static_cast<std::int32_t>(
+          slots_[static_cast<std::size_t>(row.slot.value)].prompt->size());
+      const std::int32_t told =
+          std::min(row.num_tokens, prompt_size - 1 - row.start_pos) - row.logits_begin;
       if (told > 0) result_.rows[r].prompt_logprobs.resize(static_cast<std::size_t>(told));
     }
     for (std::int32_t i = row.logits_begin; i < row.num_tokens; ++i)
@@ -138,10 +147,13 @@ void ModelRunner::collect_wanted(const StepPlan& plan) {
 void ModelRunner::run_logits(const StepPlan& plan) {
   const std::int64_t hidden = model_->hidden_size, vocab = model_->vocab_size;
   for (std::size_t begin = 0; begin < wanted_.size(); begin += kLogitsSlice) {
-    const auto count = static_cast<std::int64_t>(std::min<std::size_t>(kLogitsSlice, wanted_.size() - begin));
+    const auto count =
+        static_cast<std::int64_t>(std::min<std::size_t>(kLogitsSlice, wanted_.size() - begin));
     for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(wanted_hidden_.as<float>() + i * hidden,
-                  hidden_.as<float>() + wanted_[begin + static_cast<std::size_t>(i)].input_row * hidden, float_bytes(hidden));
+      std::memcpy(
+          wanted_hidden_.as<float>() + i * hidden,
+          hidden_.as<float>() + wanted_[begin + static_cast<std::size_t>(i)].input_row * hidden,
+          float_bytes(hidden));
     }
     model_->logits(wanted_hidden_.as<float>(), count, *workspace_, logits_.as<float>());
     if (logits_hook_) {
@@ -153,7 +165,8 @@ void ModelRunner::run_logits(const StepPlan& plan) {
       logits_hook_(plan, rows, positions, logits_.as<float>());
     }
     backend_->parallel_for(count, [&](std::int64_t i) {
-      finish_row(plan, wanted_[begin + static_cast<std::size_t>(i)], logits_.as<float>() + i * vocab);
+      finish_row(plan, wanted_[begin + static_cast<std::size_t>(i)],
+                 logits_.as<float>() + i * vocab);
     });
   }
 }

@@ -1,6 +1,6 @@
-// Executes steps of one model on one backend: builds the model's input from a plan, runs the forward pass, and turns
-// the wanted rows of logits into tokens. Owns the KV cache's memory, the workspace and the sampling state. Engine
-// thread only.
+// Executes steps of one model on one backend: builds the model's input from a plan, runs the
+// forward pass, and turns the wanted rows of logits into tokens. Owns the KV cache's memory, the
+// workspace and the sampling state. Engine thread only.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class ModelRunner final : public Executor {
  public:
   struct Options {
     std::int32_t max_num_batched_tokens = 2048;
-    std::int32_t max_num_seqs = 128;   // slots of recurrent state; plans' slots are below it
+    std::int32_t max_num_seqs = 128;  // slots of recurrent state; plans' slots are below it
     KvGeometry geometry;
     std::vector<std::int32_t> num_blocks;
   };
@@ -32,9 +32,11 @@ class ModelRunner final : public Executor {
   void submit(const StepPlan& plan) override;
   StepResult wait() override;
 
-  // For tests: called with each slice of logits before sampling, in row order. logits: [rows, vocab]
-  using LogitsHook = std::function<void(const StepPlan&, std::span<const std::int32_t> plan_rows,
-                                        std::span<const std::int32_t> positions, const float* logits)>;
+  // For tests: called with each slice of logits before sampling, in row order. logits: [rows,
+  // vocab]
+  using LogitsHook =
+      std::function<void(const StepPlan&, std::span<const std::int32_t> plan_rows,
+                         std::span<const std::int32_t> positions, const float* logits)>;
   void set_logits_hook(LogitsHook hook) { logits_hook_ = std::move(hook); }
 
  private:
@@ -60,15 +62,16 @@ class ModelRunner final : public Executor {
   std::unique_ptr<KvCache> cache_;
   Sampler sampler_;
   std::vector<SlotState> slots_;
-  Buffer hidden_;          // f32 [max_num_batched_tokens, hidden]
-  Buffer wanted_hidden_;   // f32 [kLogitsSlice, hidden]
-  Buffer logits_;          // f32 [kLogitsSlice, vocab]
+  Buffer hidden_;         // f32 [max_num_batched_tokens, hidden]
+  Buffer wanted_hidden_;  // f32 [kLogitsSlice, hidden]
+  Buffer logits_;         // f32 [kLogitsSlice, vocab]
   std::unique_ptr<Workspace> workspace_;
   LogitsHook logits_hook_;
 
   // Of the step in flight; kept to reuse their memory.
   ModelInput input_;
-  std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_, slot_ids_;
+  std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_,
+      slot_ids_;
   std::vector<BlockCopy> copies_;
   std::vector<Wanted> wanted_;
   StepResult result_;

@@ -1,5 +1,5 @@
-// What one step computes, as flat arrays that could be copied byte by byte to another rank. Made by the scheduler,
-// executed by the executor, applied by the scheduler.
+// What one step computes, as flat arrays that could be copied byte by byte to another rank. Made by
+// the scheduler, executed by the executor, applied by the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,30 @@ namespace quire {
 inline constexpr TokenId kTokenFromPreviousStep = -1;
 
 struct StepPlan {
-  struct Row {                        // one sequence's part of the step
+  struct Row {  // one sequence's part of the step
     SlotId slot;
-    std::int32_t start_pos = 0;       // position of its first token
-    std::int32_t num_tokens = 0;      // >= 1
-    std::int32_t logits_begin = 0;    // rows (0..num_tokens) whose logits are wanted: [begin, num_tokens); equal: none
-    bool sample = false;              // draw a token from the last row
-    bool prompt_logprobs = false;     // log-probabilities of the prompt tokens after each wanted row
+    std::int32_t start_pos = 0;   // position of its first token
+    std::int32_t num_tokens = 0;  // >= 1
+    std::int32_t logits_begin =
+        0;  // rows (0..num_tokens) whose logits are wanted: [begin, num_tokens); equal: none
+    bool sample = false;           // draw a token from the last row
+    bool prompt_logprobs = false;  // log-probabilities of the prompt tokens after each wanted row
   };
   struct AddedSlot {
     SlotId slot;
     std::shared_ptr<const SamplingParams> params;
-    std::shared_ptr<const std::vector<TokenId>> prompt;   // for penalties and prompt logprobs
+    std::shared_ptr<const std::vector<TokenId>> prompt;  // for penalties and prompt logprobs
   };
-  struct Copy { std::int32_t group, source, target, tokens; };
+  struct Copy {
+    std::int32_t group, source, target, tokens;
+  };
 
   std::uint64_t step = 0;
-  std::vector<SlotId> removed;        // done before `added`
+  std::vector<SlotId> removed;  // done before `added`
   std::vector<AddedSlot> added;
-  std::vector<Copy> copies;           // done before the forward pass
+  std::vector<Copy> copies;  // done before the forward pass
   std::vector<Row> rows;
-  std::vector<TokenId> token_ids;     // of all rows, concatenated
+  std::vector<TokenId> token_ids;  // of all rows, concatenated
   // Per KV group: block ids of all rows, concatenated; table_begin[g] has rows + 1 entries.
   std::vector<std::vector<std::int32_t>> block_table, table_begin;
 
@@ -47,10 +50,11 @@ struct StepPlan {
 // One entry per StepPlan::Row, same order.
 struct StepResult {
   struct Row {
-    TokenId token = -1;                           // when sample
+    TokenId token = -1;  // when sample
     bool has_logprobs = false;
-    TokenLogprobs logprobs;                       // when the slot asked for them
-    std::vector<TokenLogprobs> prompt_logprobs;   // entry i: prompt token at start_pos + logits_begin + i + 1
+    TokenLogprobs logprobs;  // when the slot asked for them
+    std::vector<TokenLogprobs>
+        prompt_logprobs;  // entry i: prompt token at start_pos + logits_begin + i + 1
   };
   std::uint64_t step = 0;
   std::vector<Row> rows;

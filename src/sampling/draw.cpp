@@ -15,7 +15,8 @@
 namespace quire {
 namespace {
 
-constexpr std::int32_t kListLimit = 512;  // top_k up to this many works on a list of k ids instead of the row
+constexpr std::int32_t kListLimit =
+    512;  // top_k up to this many works on a list of k ids instead of the row
 
 // Candidates in ascending id: scaled logits (<= 0) and weights (0: dropped).
 struct Candidates {
@@ -25,8 +26,8 @@ struct Candidates {
   std::vector<std::uint32_t> edge;    // those of the bucket in which a limit is passed
 };
 
-// Buckets of -scaled by its float bits: 32 per octave from 2^-20 to 2^7, so that a limit is found by one pass over the
-// row and an exact selection inside one narrow bucket.
+// Buckets of -scaled by its float bits: 32 per octave from 2^-20 to 2^7, so that a limit is found
+// by one pass over the row and an exact selection inside one narrow bucket.
 constexpr int kBucketShift = 18;
 constexpr std::int32_t kFirstBucket = (127 - 20) << 5;
 constexpr std::int32_t kBuckets = 27 * 32;
@@ -53,7 +54,8 @@ void scale(std::span<const float> logits, float max, double temperature, Candida
   for (std::size_t i = 0; i < count; ++i) weight[i] = exp_nonpositive(scaled[i]);
 }
 
-// Of the candidates in c->edge keeps the best ones until `before` plus their measure reaches the limit; drops the rest.
+// Of the candidates in c->edge keeps the best ones until `before` plus their measure reaches the
+// limit; drops the rest.
 template <class Measure>
 void cut_edge(Candidates* c, double before, double limit, Measure measure) {
   std::vector<std::uint32_t>& edge = c->edge;
@@ -79,8 +81,8 @@ void cut_edge(Candidates* c, double before, double limit, Measure measure) {
   for (std::size_t i = begin; i < edge.size(); ++i) c->weight[edge[i]] = 0;
 }
 
-// Keeps the shortest run of best candidates whose measures reach `limit`. Candidates of a weight under `floor` (> 0)
-// are known to lie beyond it.
+// Keeps the shortest run of best candidates whose measures reach `limit`. Candidates of a weight
+// under `floor` (> 0) are known to lie beyond it.
 template <class Measure>
 void keep_best(Candidates* c, float floor, double limit, Measure measure) {
   const std::size_t count = c->weight.size();
@@ -120,13 +122,15 @@ void keep_top_k(Candidates* c, std::int32_t k) {
 void keep_top_p(Candidates* c, double top_p) {
   const double total = row_sum(c->weight);
   const double limit = top_p * total;
-  // Whatever weighs less than an even share of the tail sums up to less than the tail, so it can only be in the tail.
+  // Whatever weighs less than an even share of the tail sums up to less than the tail, so it can
+  // only be in the tail.
   const double share = (total - limit) / static_cast<double>(c->weight.size()) * (1 - 1e-6);
   const float floor = std::max(static_cast<float>(share), std::numeric_limits<float>::min());
   keep_best(c, floor, limit, [c](std::size_t i) { return static_cast<double>(c->weight[i]); });
 }
 
-// The first candidate whose cumulative weight passes u times the total. Sums go block by block to stay short.
+// The first candidate whose cumulative weight passes u times the total. Sums go block by block to
+// stay short.
 std::size_t pick(std::span<const float> weight, double u) {
   constexpr std::size_t kBlock = 512;
   thread_local std::vector<double> blocks;
@@ -138,7 +142,8 @@ std::size_t pick(std::span<const float> weight, double u) {
   }
   const double target = u * total;
   double sum = 0;
-  std::size_t last = 0;  // the last candidate of a positive weight: where rounding at the very end leads
+  std::size_t last =
+      0;  // the last candidate of a positive weight: where rounding at the very end leads
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (!(sum + blocks[b] > target) && b + 1 < blocks.size()) {
       sum += blocks[b];

@@ -86,9 +86,11 @@ TEST(Draw, EqualsTheOracleForEveryFilter) {
               p.min_p = runs % 3 == 0 ? 0.07 : 0.0;
               const auto weight = oracle_weights(row, p);
               for (int i = 0; i < 4; ++i) {
-                const double u = random_uniform(9, static_cast<std::uint64_t>(runs), static_cast<std::uint32_t>(i));
+                const double u = random_uniform(9, static_cast<std::uint64_t>(runs),
+                                                static_cast<std::uint32_t>(i));
                 ASSERT_EQ(draw_token(row, p, u), oracle_pick(weight, u))
-                    << size << " " << spread << " T " << temperature << " k " << top_k << " p " << top_p;
+                    << size << " " << spread << " T " << temperature << " k " << top_k << " p "
+                    << top_p;
               }
               ++runs;
             }
@@ -121,7 +123,8 @@ TEST(Draw, HugeLogitsAndTemperatureStayFinite) {
   EXPECT_GE(draw_token(row, p, 0.5), 0);
 }
 
-// Pearson's statistic of draws against the oracle's probabilities must stay under the 0.1 % quantile.
+// Pearson's statistic of draws against the oracle's probabilities must stay under the 0.1 %
+// quantile.
 TEST(Draw, FollowsTheDistribution) {
   const auto row = row_of(40, 21, 1.5f, false);
   for (const int variant : {0, 1, 2, 3}) {
@@ -134,7 +137,8 @@ TEST(Draw, FollowsTheDistribution) {
     constexpr int kDraws = 40000;
     std::vector<int> seen(row.size(), 0);
     for (int i = 0; i < kDraws; ++i) {
-      ++seen[static_cast<std::size_t>(draw_token(row, p, random_uniform(77, static_cast<std::uint64_t>(i), 0)))];
+      ++seen[static_cast<std::size_t>(
+          draw_token(row, p, random_uniform(77, static_cast<std::uint64_t>(i), 0)))];
     }
     double chi2 = 0, rest_expected = 0, rest_seen = 0;
     int cells = 0;
@@ -151,7 +155,8 @@ TEST(Draw, FollowsTheDistribution) {
       chi2 += (seen[i] - expected) * (seen[i] - expected) / expected;
       ++cells;
     }
-    if (rest_expected > 1) chi2 += (rest_seen - rest_expected) * (rest_seen - rest_expected) / rest_expected;
+    if (rest_expected > 1)
+      chi2 += (rest_seen - rest_expected) * (rest_seen - rest_expected) / rest_expected;
     const double freedom = cells;
     EXPECT_LT(chi2, freedom + 3.3 * std::sqrt(2 * freedom) + 6) << "variant " << variant;
   }

@@ -46,7 +46,8 @@ void apply_bad_words(std::span<float> logits, std::span<const std::vector<TokenI
     if (word.empty()) continue;
     const std::size_t prefix = word.size() - 1;
     if (prefix > tail.size()) continue;
-    if (std::equal(word.begin(), word.end() - 1, tail.end() - static_cast<std::ptrdiff_t>(prefix))) {
+    if (std::equal(word.begin(), word.end() - 1,
+                   tail.end() - static_cast<std::ptrdiff_t>(prefix))) {
       at(logits, word.back()) = kMinusInfinity;
     }
   }

@@ -1,5 +1,6 @@
-// What changes a row of logits before the draw: masks, bias, penalties. Each works in place on [vocab] f32; a banned
-// token becomes minus infinity. Pure but for TokenHistory, which a sampler's slot owns.
+// What changes a row of logits before the draw: masks, bias, penalties. Each works in place on
+// [vocab] f32; a banned token becomes minus infinity. Pure but for TokenHistory, which a sampler's
+// slot owns.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ void apply_allowed(std::span<float> logits, std::span<const TokenId> allowed);
 // Bans `ids`.
 void apply_banned(std::span<float> logits, std::span<const TokenId> ids);
 
-// Bans the last token of each bad word whose other tokens are the end of `tail`; of one token: always.
+// Bans the last token of each bad word whose other tokens are the end of `tail`; of one token:
+// always.
 void apply_bad_words(std::span<float> logits, std::span<const std::vector<TokenId>> bad_words,
                      std::span<const TokenId> tail);
 
@@ -36,12 +38,12 @@ class TokenHistory {
                std::span<const TokenId> generated);
   void append(TokenId token);
 
-  // Repetition (divide a positive logit, multiply a negative one; prompt and generated), then frequency (per
-  // occurrence) and presence (once), both over generated tokens.
+  // Repetition (divide a positive logit, multiply a negative one; prompt and generated), then
+  // frequency (per occurrence) and presence (once), both over generated tokens.
   void apply_penalties(std::span<float> logits, const SamplingParams& params) const;
   // The last tokens of the sequence, prompt included: as many as the longest bad word needs.
   std::span<const TokenId> tail() const { return tail_; }
-  std::int64_t num_tokens() const { return num_tokens_; }        // prompt and generated
+  std::int64_t num_tokens() const { return num_tokens_; }  // prompt and generated
   std::int32_t num_generated() const { return num_generated_; }
 
  private:

@@ -32,15 +32,17 @@ std::int32_t rank_of(std::span<const float> logits, TokenId token) {
 
 }  // namespace
 
-TokenLogprobs Sampler::logprobs_of(std::span<const float> logits, TokenId token, std::int32_t top_count) {
-  QUIRE_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "token {} of {}", token,
-              logits.size());
+TokenLogprobs Sampler::logprobs_of(std::span<const float> logits, TokenId token,
+                                   std::int32_t top_count) {
+  QUIRE_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "token {} of {}",
+              token, logits.size());
   const float max = std::min(row_max(logits).value, std::numeric_limits<float>::max());
   // A row of nothing but minus infinity has no distribution: everything is impossible.
   const double log_total =
       max == kMinusInfinity ? 0.0 : static_cast<double>(max) + std::log(row_sum_exp(logits, max));
   const auto logprob = [&](TokenId id) {
-    return static_cast<float>(static_cast<double>(sane(logits[static_cast<std::size_t>(id)])) - log_total);
+    return static_cast<float>(static_cast<double>(sane(logits[static_cast<std::size_t>(id)])) -
+                              log_total);
   };
   TokenLogprobs out;
   out.token = token;

@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-// No state: the same (seed, position, draw) gives the same number on every thread, slot and machine.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011). No state: the same (seed, position, draw) gives the same number on every
+// thread, slot and machine.
 #pragma once
 
 #include <array>
@@ -13,10 +14,9 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53u} * counter[0];
     const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(a)};
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
     key[0] += 0x9E3779B9u;
     key[1] += 0xBB67AE85u;
   }
@@ -24,10 +24,11 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
 }
 
 // 64 random bits for one draw of the token at `position` (in the whole sequence, prompt included).
-constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position, std::uint32_t draw) {
-  const auto words =
-      philox4x32({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), draw, 0},
-                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position,
+                                    std::uint32_t draw) {
+  const auto words = philox4x32(
+      {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), draw, 0},
+      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return (std::uint64_t{words[1]} << 32) | words[0];
 }
 

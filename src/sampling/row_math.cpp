@@ -9,8 +9,8 @@ namespace quire {
 namespace {
 
 constexpr std::size_t kLanes = 8;
-constexpr std::size_t kChunk = 128;        // elements whose maximum is looked at together
-constexpr std::int32_t kHeapLimit = 512;   // above it, top_ids selects over the whole row
+constexpr std::size_t kChunk = 128;       // elements whose maximum is looked at together
+constexpr std::int32_t kHeapLimit = 512;  // above it, top_ids selects over the whole row
 
 float chunk_max(const float* x, std::size_t count) {
   std::array<float, kLanes> lane;
@@ -97,7 +97,8 @@ void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId
     std::sort(out->begin(), out->end(), better);
     return;
   }
-  // A heap whose top is the worst of the best; chunks without anything greater are skipped by their maximum.
+  // A heap whose top is the worst of the best; chunks without anything greater are skipped by their
+  // maximum.
   out->resize(static_cast<std::size_t>(count));
   if (count == 0) return;
   std::iota(out->begin(), out->end(), 0);
@@ -107,7 +108,8 @@ void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId
     float worst = better.value(out->front());
     if (!(chunk_max(row.data() + begin, static_cast<std::size_t>(end - begin)) > worst)) continue;
     for (TokenId id = begin; id < end; ++id) {
-      if (!(row[static_cast<std::size_t>(id)] > worst)) continue;  // of equals, the lower id is already in
+      if (!(row[static_cast<std::size_t>(id)] > worst))
+        continue;  // of equals, the lower id is already in
       std::pop_heap(out->begin(), out->end(), better);
       out->back() = id;
       std::push_heap(out->begin(), out->end(), better);

@@ -1,6 +1,6 @@
-// Arithmetic over one row of logits. Plain loops in fixed-width lanes that the compiler turns into vectors: every
-// element goes through the same f32 operations wherever it stands, and sums have one order, so the bits do not depend
-// on the thread. NaN counts as minus infinity everywhere.
+// Arithmetic over one row of logits. Plain loops in fixed-width lanes that the compiler turns into
+// vectors: every element goes through the same f32 operations wherever it stands, and sums have one
+// order, so the bits do not depend on the thread. NaN counts as minus infinity everywhere.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace quire {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// e^y for y <= 0, relative error under 2e-7; 0 below -87 (never a denormal) and for NaN. Range reduction by powers of
-// two, then the polynomial of Cephes' expf.
+// e^y for y <= 0, relative error under 2e-7; 0 below -87 (never a denormal) and for NaN. Range
+// reduction by powers of two, then the polynomial of Cephes' expf.
 inline float exp_nonpositive(float y) {
   constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  // max(y, -87) over the bits of the magnitude, and a mask for the result: comparisons of floats would leave branches
-  // that keep loops from becoming vectors.
+  // max(y, -87) over the bits of the magnitude, and a mask for the result: comparisons of floats
+  // would leave branches that keep loops from becoming vectors.
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(y) & 0x7fffffffu;
   const float z = -std::bit_cast<float>(std::min(magnitude, std::bit_cast<std::uint32_t>(87.0f)));
   const float n = (z * 1.44269504088896341f + kRounder) - kRounder;

@@ -30,9 +30,11 @@ TEST(RowMath, ExpIsCloseToLibm) {
 }
 
 TEST(RowMath, SanitizeTakesOutNanAndInfinity) {
-  std::vector<float> row = {std::nanf(""), 1, std::numeric_limits<float>::infinity(), kMinusInfinity, -3};
+  std::vector<float> row = {std::nanf(""), 1, std::numeric_limits<float>::infinity(),
+                            kMinusInfinity, -3};
   sanitize_row(row);
-  EXPECT_EQ(row, (std::vector<float>{kMinusInfinity, 1, std::numeric_limits<float>::max(), kMinusInfinity, -3}));
+  EXPECT_EQ(row, (std::vector<float>{kMinusInfinity, 1, std::numeric_limits<float>::max(),
+                                     kMinusInfinity, -3}));
 }
 
 TEST(RowMath, MaxIsTheLowestIdOfTheGreatest) {
@@ -55,7 +57,8 @@ TEST(RowMath, Sums) {
     EXPECT_NEAR(row_sum(row), std::accumulate(row.begin(), row.end(), 0.0), 1e-9);
     double expected = 0;
     const float max = row_max(row).value;
-    for (const float x : row) expected += std::exp(static_cast<double>(x) - static_cast<double>(max));
+    for (const float x : row)
+      expected += std::exp(static_cast<double>(x) - static_cast<double>(max));
     EXPECT_NEAR(row_sum_exp(row, size == 0 ? 0 : max), expected, 1e-6 * expected);
   }
 }
@@ -71,7 +74,8 @@ TEST(RowMath, TopIdsEqualAFullSort) {
       const float x = row[static_cast<std::size_t>(id)];
       return std::isnan(x) ? kMinusInfinity : x;
     };
-    std::stable_sort(all.begin(), all.end(), [&](TokenId a, TokenId b) { return value(a) > value(b); });
+    std::stable_sort(all.begin(), all.end(),
+                     [&](TokenId a, TokenId b) { return value(a) > value(b); });
     for (const std::int32_t count : {0, 1, 2, 20, 511, 512, 513, 2999, 3000, 5000}) {
       std::vector<TokenId> got;
       top_ids(row, count, &got);

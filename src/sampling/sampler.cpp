@@ -1,4 +1,5 @@
-// The sampler: per slot what the past demands, per row the processors in their order, then argmax or the draw.
+// The sampler: per slot what the past demands, per row the processors in their order, then argmax
+// or the draw.
 #include "sampling/sampler.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct Sampler::Slot {
   }
 
   TokenId choose(std::span<float> logits, std::span<const std::uint32_t> mask) const;
-  TokenId choose_without_logits(std::span<float> scratch, std::span<const std::uint32_t> mask) const;
+  TokenId choose_without_logits(std::span<float> scratch,
+                                std::span<const std::uint32_t> mask) const;
 
   SamplingParams params;
   TokenHistory history;
@@ -45,8 +47,8 @@ TokenId Sampler::Slot::choose(std::span<float> logits, std::span<const std::uint
   return draw_token(logits, params, random_uniform(params.seed, position, 0));
 }
 
-// Nothing is left to choose from (all banned, or the model gave no numbers): the lowest id that breaks the fewest
-// rules, so that a request always gets its token.
+// Nothing is left to choose from (all banned, or the model gave no numbers): the lowest id that
+// breaks the fewest rules, so that a request always gets its token.
 TokenId Sampler::Slot::choose_without_logits(std::span<float> scratch,
                                              std::span<const std::uint32_t> mask) const {
   std::fill(scratch.begin(), scratch.end(), 0.0f);
@@ -77,13 +79,15 @@ void Sampler::remove_slot(SlotId slot) {
 
 TokenId Sampler::sample(SlotId slot, std::span<float> logits, std::span<const std::uint32_t> mask,
                         TokenLogprobs* logprobs) {
-  QUIRE_CHECK(static_cast<std::int64_t>(logits.size()) == vocab_size_, "{} logits, vocabulary {}", logits.size(),
-              vocab_size_);
+  QUIRE_CHECK(static_cast<std::int64_t>(logits.size()) == vocab_size_, "{} logits, vocabulary {}",
+              logits.size(), vocab_size_);
   const auto index = static_cast<std::size_t>(slot.value);
-  QUIRE_CHECK(index < slots_.size() && slots_[index] != nullptr, "slot {} is not in use", slot.value);
+  QUIRE_CHECK(index < slots_.size() && slots_[index] != nullptr, "slot {} is not in use",
+              slot.value);
   Slot& state = *slots_[index];
   const bool with_logprobs = state.params.logprobs >= 0 && logprobs != nullptr;
-  thread_local std::vector<float> raw;  // log-probabilities are those of the model, before any processor
+  thread_local std::vector<float>
+      raw;  // log-probabilities are those of the model, before any processor
   if (with_logprobs) raw.assign(logits.begin(), logits.end());
   const TokenId token = state.choose(logits, mask);
   if (with_logprobs) *logprobs = logprobs_of(raw, token, state.params.logprobs);

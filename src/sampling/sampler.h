@@ -1,12 +1,13 @@
-// Turns rows of logits into tokens. Keeps, per executor slot, what sampling needs of a sequence's past: counts
-// for penalties and the tail for bad words. Owned by the executor; calls for different slots may run on
-// different threads, calls for one slot may not.
+// Turns rows of logits into tokens. Keeps, per executor slot, what sampling needs of a sequence's
+// past: counts for penalties and the tail for bad words. Owned by the executor; calls for different
+// slots may run on different threads, calls for one slot may not.
 //
-// Order (vLLM's): raw log-softmax for logprobs; allowed tokens; bad words; min tokens; logit bias; penalties; then
-// greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a draw by inverse CDF over the kept
-// tokens in ascending id. The draw is keyed by (seed, position of the generated token in the whole sequence), by a
-// counter-based generator: no state, so preemption changes nothing. NaN counts as minus infinity; when nothing is left
-// to choose from, the lowest id that the rules allow is given.
+// Order (vLLM's): raw log-softmax for logprobs; allowed tokens; bad words; min tokens; logit bias;
+// penalties; then greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a
+// draw by inverse CDF over the kept tokens in ascending id. The draw is keyed by (seed, position of
+// the generated token in the whole sequence), by a counter-based generator: no state, so preemption
+// changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id
+// that the rules allow is given.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,9 @@ namespace quire {
 
 struct TokenLogprobs {
   TokenId token = -1;
-  float logprob = 0;                                  // of `token`, from the raw logits; may be minus infinity
-  std::int32_t rank = 0;                              // 1: the most likely
-  std::vector<std::pair<TokenId, float>> top;         // best first, ties to the lowest id
+  float logprob = 0;      // of `token`, from the raw logits; may be minus infinity
+  std::int32_t rank = 0;  // 1: the most likely
+  std::vector<std::pair<TokenId, float>> top;  // best first, ties to the lowest id
 };
 
 class Sampler {
@@ -35,14 +36,16 @@ class Sampler {
                 std::span<const TokenId> generated = {});
   void remove_slot(SlotId slot);
 
-  // Draws the next token of the slot and remembers it. logits: [vocab], overwritten. mask: allowed-token bit set of
-  // a grammar, or empty. Fills *logprobs when the slot asked for them.
+  // Draws the next token of the slot and remembers it. logits: [vocab], overwritten. mask:
+  // allowed-token bit set of a grammar, or empty. Fills *logprobs when the slot asked for them.
   TokenId sample(SlotId slot, std::span<float> logits, std::span<const std::uint32_t> mask,
                  TokenLogprobs* logprobs);
   bool wants_logprobs(SlotId slot) const;
 
-  // Log-probabilities of one row: of `token` and of the top `top_count`. Used for prompt logprobs as well.
-  static TokenLogprobs logprobs_of(std::span<const float> logits, TokenId token, std::int32_t top_count);
+  // Log-probabilities of one row: of `token` and of the top `top_count`. Used for prompt logprobs
+  // as well.
+  static TokenLogprobs logprobs_of(std::span<const float> logits, TokenId token,
+                                   std::int32_t top_count);
 
  private:
   struct Slot;

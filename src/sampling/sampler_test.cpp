@@ -32,8 +32,9 @@ SamplingParams greedy() {
 }
 
 // One token of a fresh slot.
-TokenId sample_once(const SamplingParams& p, std::vector<float> row, std::vector<TokenId> prompt = {},
-                    std::vector<TokenId> generated = {}, std::vector<std::uint32_t> mask = {}) {
+TokenId sample_once(const SamplingParams& p, std::vector<float> row,
+                    std::vector<TokenId> prompt = {}, std::vector<TokenId> generated = {},
+                    std::vector<std::uint32_t> mask = {}) {
   Sampler sampler(static_cast<std::int64_t>(row.size()));
   sampler.add_slot(kSlot, p, prompt, generated);
   return sampler.sample(kSlot, row, mask, nullptr);
@@ -71,17 +72,17 @@ TEST(Sampler, BitMaskBansWhatLiesBeyondIt) {
 TEST(Sampler, BadWords) {
   SamplingParams p = greedy();
   p.bad_words = {{1}, {7, 8, 3}, {2, 3}};
-  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}), 3);                      // one token: always
-  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {7}, {8}), 2);            // prefix over the border of the prompt
-  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {5, 7, 8}), 2);           // in the prompt
-  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {}, {7, 8, 0}), 3);       // not at the tail
-  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {8}), 3);                 // shorter than the word
+  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}), 3);             // one token: always
+  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {7}, {8}), 2);   // prefix over the border of the prompt
+  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {5, 7, 8}), 2);  // in the prompt
+  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {}, {7, 8, 0}), 3);  // not at the tail
+  EXPECT_EQ(sample_once(p, {0, 9, 2, 3}, {8}), 3);            // shorter than the word
   Sampler sampler(4);
   sampler.add_slot(kSlot, p, {}, {});
   std::vector<float> row = {0, 0, 9, 0};
   EXPECT_EQ(sampler.sample(kSlot, row, {}, nullptr), 2);
   row = {1, 0, 0, 9};
-  EXPECT_EQ(sampler.sample(kSlot, row, {}, nullptr), 0);           // 2, 3 would complete a word
+  EXPECT_EQ(sampler.sample(kSlot, row, {}, nullptr), 0);  // 2, 3 would complete a word
 }
 
 TEST(Sampler, MinTokensHoldsEndTokensBack) {
@@ -135,8 +136,8 @@ TEST(Sampler, SurvivesRowsWithoutAnything) {
     p.bad_words = {{1}};
     EXPECT_EQ(sample_once(p, {nan, nan, nan}), 2);
     p.bad_words = {{1}, {2}};
-    EXPECT_EQ(sample_once(p, {9, 5, 6}), 1);                       // every allowed one banned: the lowest allowed
-    EXPECT_EQ(sample_once(p, {9, 5, 6}, {}, {}, {0b001u}), 1);     // and not in the grammar either
+    EXPECT_EQ(sample_once(p, {9, 5, 6}), 1);  // every allowed one banned: the lowest allowed
+    EXPECT_EQ(sample_once(p, {9, 5, 6}, {}, {}, {0b001u}), 1);  // and not in the grammar either
   }
 }
 
@@ -230,7 +231,12 @@ TEST(SamplingParams, ValidationNamesTheField) {
     return status ? std::string("ok") : status.error().param;
   };
   EXPECT_EQ(field([](SamplingParams&) {}), "ok");
-  EXPECT_EQ(field([](SamplingParams& p) { p.top_k = -1; p.logprobs = 100; p.temperature = 2; }), "ok");
+  EXPECT_EQ(field([](SamplingParams& p) {
+              p.top_k = -1;
+              p.logprobs = 100;
+              p.temperature = 2;
+            }),
+            "ok");
   EXPECT_EQ(field([](SamplingParams& p) { p.temperature = 2.5; }), "temperature");
   EXPECT_EQ(field([](SamplingParams& p) { p.temperature = std::nan(""); }), "temperature");
   EXPECT_EQ(field([](SamplingParams& p) { p.top_p = 0; }), "top_p");

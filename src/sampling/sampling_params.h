@@ -1,4 +1,5 @@
-// How one choice is drawn. Validated by the layer that makes it (validate_sampling_params); immutable after.
+// How one choice is drawn. Validated by the layer that makes it (validate_sampling_params);
+// immutable after.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,20 @@ inline constexpr double kGreedyTemperature = 1e-5;  // below: greedy
 
 struct SamplingParams {
   double temperature = 1.0;
-  std::int32_t top_k = 0;               // 0: off
+  std::int32_t top_k = 0;  // 0: off
   double top_p = 1.0;
   double min_p = 0.0;
   double presence_penalty = 0.0, frequency_penalty = 0.0;  // over generated tokens
   double repetition_penalty = 1.0;                         // over prompt and generated tokens
-  std::uint64_t seed = 0;               // resolved: a request without one drew it
-  std::vector<std::pair<TokenId, float>> logit_bias;       // clamped to [-100, 100]
-  std::vector<TokenId> allowed_token_ids;                  // empty: all
-  std::vector<std::vector<TokenId>> bad_words;             // sequences that must not be completed
-  std::int32_t min_tokens = 0;          // no end or stop token before this many
-  std::int32_t logprobs = -1;           // top count per generated token; 0: the chosen one only; -1: none
-  std::int32_t prompt_logprobs = -1;    // same for prompt tokens
-  std::vector<TokenId> end_token_ids;   // masked while fewer than min_tokens are there (eos + stop ids)
+  std::uint64_t seed = 0;                             // resolved: a request without one drew it
+  std::vector<std::pair<TokenId, float>> logit_bias;  // clamped to [-100, 100]
+  std::vector<TokenId> allowed_token_ids;             // empty: all
+  std::vector<std::vector<TokenId>> bad_words;        // sequences that must not be completed
+  std::int32_t min_tokens = 0;                        // no end or stop token before this many
+  std::int32_t logprobs = -1;  // top count per generated token; 0: the chosen one only; -1: none
+  std::int32_t prompt_logprobs = -1;  // same for prompt tokens
+  std::vector<TokenId>
+      end_token_ids;  // masked while fewer than min_tokens are there (eos + stop ids)
 
   bool greedy() const { return temperature < kGreedyTemperature; }
 };

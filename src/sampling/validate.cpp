@@ -30,7 +30,8 @@ Status check_numbers(const SamplingParams& p) {
                        p.repetition_penalty);
   }
   if (p.top_k < -1) {
-    return field_error("top_k", "top_k must be at least 1, or 0 or -1 for no limit, got {}", p.top_k);
+    return field_error("top_k", "top_k must be at least 1, or 0 or -1 for no limit, got {}",
+                       p.top_k);
   }
   if (p.min_tokens < 0) {
     return field_error("min_tokens", "min_tokens must be at least 0, got {}", p.min_tokens);
@@ -42,13 +43,16 @@ Status check_token_lists(const SamplingParams& p, std::int64_t vocab_size) {
   for (const auto& [id, value] : p.logit_bias) {
     QUIRE_TRY(check_token("logit_bias", id, vocab_size));
     if (!std::isfinite(value)) {
-      return field_error("logit_bias", "logit_bias of token id {} must be a number, got {}", id, value);
+      return field_error("logit_bias", "logit_bias of token id {} must be a number, got {}", id,
+                         value);
     }
   }
-  for (const TokenId id : p.allowed_token_ids) QUIRE_TRY(check_token("allowed_token_ids", id, vocab_size));
+  for (const TokenId id : p.allowed_token_ids)
+    QUIRE_TRY(check_token("allowed_token_ids", id, vocab_size));
   for (const TokenId id : p.end_token_ids) QUIRE_TRY(check_token("stop_token_ids", id, vocab_size));
   for (const auto& word : p.bad_words) {
-    if (word.empty()) return field_error("bad_words", "bad_words holds an empty word; leave it out");
+    if (word.empty())
+      return field_error("bad_words", "bad_words holds an empty word; leave it out");
     for (const TokenId id : word) QUIRE_TRY(check_token("bad_words", id, vocab_size));
   }
   return {};

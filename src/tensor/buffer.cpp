@@ -11,7 +11,8 @@ constexpr std::size_t kHugePage = 2u << 20;
 
 Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   QUIRE_CHECK(p != MAP_FAILED, "cannot reserve {} bytes of memory", bytes);
   data_ = static_cast<std::byte*>(p);
   if (bytes >= kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice only

@@ -1,5 +1,6 @@
-// Owned memory for packed weights, KV cache and workspaces: page-aligned, zero-filled on first touch,
-// committed as it is used (anonymous mmap), huge pages advised for large ones. Movable, not copyable.
+// Owned memory for packed weights, KV cache and workspaces: page-aligned, zero-filled on first
+// touch, committed as it is used (anonymous mmap), huge pages advised for large ones. Movable, not
+// copyable.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +25,13 @@ class Buffer {
   const std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
   template <class T>
-  T* as() { return reinterpret_cast<T*>(data_); }
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
   template <class T>
-  const T* as() const { return reinterpret_cast<const T*>(data_); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
 
  private:
   std::byte* data_ = nullptr;

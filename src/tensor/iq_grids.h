@@ -1,5 +1,5 @@
-// The lattice points of GGML's IQ types, packed. IQ1, IQ2: eight elements of two bits, lowest first;
-// IQ3: four elements of three bits. What the numbers stand for is in dequantize_iq.cpp.
+// The lattice points of GGML's IQ types, packed. IQ1, IQ2: eight elements of two bits, lowest
+// first; IQ3: four elements of three bits. What the numbers stand for is in dequantize_iq.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Generated from the tables in GGUF's quantization package, which are part of the file format: IQ2 and IQ3.
+// Generated from the tables in GGUF's quantization package, which are part of the file format: IQ2
+// and IQ3.
 #include "tensor/iq_grids.h"
 
 namespace quire {

@@ -1,4 +1,5 @@
-// What a model keeps per token and layer, by groups of one lifetime (docs/architecture.md, "KV cache").
+// What a model keeps per token and layer, by groups of one lifetime (docs/architecture.md, "KV
+// cache").
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@ enum class KvGroupKind : std::uint8_t { kFullAttention, kSlidingWindow, kRecurre
 
 struct KvGroup {
   KvGroupKind kind = KvGroupKind::kFullAttention;
-  std::int32_t num_layers = 0;   // layers of the model in this group, in model order
+  std::int32_t num_layers = 0;  // layers of the model in this group, in model order
   std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;     // of K; V has v_head_dim
+  std::int32_t head_dim = 0;  // of K; V has v_head_dim
   std::int32_t v_head_dim = 0;
-  std::int32_t window = 0;       // keys a query can reach, itself included; 0: all
+  std::int32_t window = 0;  // keys a query can reach, itself included; 0: all
 };
 
 struct KvGeometry {

@@ -1,5 +1,5 @@
-// A read-only look at a tensor that lives elsewhere (a mapped file, a Buffer): pointer, dtype, shape.
-// Row-major; the last dimension is contiguous (and blocked, for quantized types).
+// A read-only look at a tensor that lives elsewhere (a mapped file, a Buffer): pointer, dtype,
+// shape. Row-major; the last dimension is contiguous (and blocked, for quantized types).
 #pragma once
 
 #include <array>

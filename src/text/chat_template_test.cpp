@@ -260,9 +260,9 @@ TEST(ChatTemplate, AFinalMessageThatIsNotShownIsAnError) {
 }
 
 TEST(ChatTemplate, ALoopWithoutEndIsRefused) {
-  const auto text = try_render(
-      "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-      ChatTemplate::Input{.messages_json = kOne});
+  const auto text =
+      try_render("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+                 ChatTemplate::Input{.messages_json = kOne});
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(text.error().message, HasSubstr("fuel"));

@@ -153,7 +153,8 @@ Result<ModelFiles> open_folder(const fs::path& folder, const OpenOptions& option
 
 }  // namespace
 
-Result<ModelFiles> open_without_weights(const std::string& folder_name, const OpenOptions& options) {
+Result<ModelFiles> open_without_weights(const std::string& folder_name,
+                                        const OpenOptions& options) {
   const fs::path folder = folder_name;
   ModelFiles files;
   files.path = folder_name;

@@ -47,15 +47,16 @@ Result<TokenizerFiles> read_tokenizer_files(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found || path.empty()) {
-    return make_error(ErrorCode::kNotFound,
-                      "tokenizer \"{}\": no such file or folder; give a tokenizer.json or its folder",
-                      path);
+    return make_error(
+        ErrorCode::kNotFound,
+        "tokenizer \"{}\": no such file or folder; give a tokenizer.json or its folder", path);
   }
   const bool is_folder = fs::is_directory(status);
   const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   TokenizerFiles files;
-  QUIRE_ASSIGN(files.tokenizer_json,
-               read_if_present(is_folder ? folder / "tokenizer.json" : fs::path(path), kMaxTokenizerBytes));
+  QUIRE_ASSIGN(
+      files.tokenizer_json,
+      read_if_present(is_folder ? folder / "tokenizer.json" : fs::path(path), kMaxTokenizerBytes));
   const fs::path config = folder / "tokenizer_config.json";
   QUIRE_ASSIGN(files.tokenizer_config_json, read_if_present(config, kMaxConfigBytes));
   QUIRE_ASSIGN(files.chat_template,

@@ -25,7 +25,8 @@ TEST(TokenizerFiles, OfAFolderOrAFile) {
 TEST(TokenizerFiles, NothingThere) {
   const TempFolder folder;
   EXPECT_EQ(read_tokenizer_files(folder.path())->tokenizer_json, "");
-  expect_error(read_tokenizer_files(folder.path() + "/missing"), "missing\": no such file or folder");
+  expect_error(read_tokenizer_files(folder.path() + "/missing"),
+               "missing\": no such file or folder");
   expect_error(read_tokenizer_files(""), "no such file or folder");
 }
 

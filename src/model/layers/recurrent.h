@@ -1,5 +1,6 @@
-// Mixers that keep a state instead of a KV cache. Each loads its weights from "<prefix><spec.name>.…" and computes a
-// sequence's rows in order, so that prefill, chunks and decode give the same bits.
+// Mixers that keep a state instead of a KV cache. Each loads its weights from
+// "<prefix><spec.name>.…" and computes a sequence's rows in order, so that prefill, chunks and
+// decode give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@
 namespace quire {
 
 // prefix: "model.layers.3."
-Result<std::unique_ptr<Mixer>> load_mamba(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                          const MambaSpec& spec);
-Result<std::unique_ptr<Mixer>> load_mamba2(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                           const Mamba2Spec& spec);
-Result<std::unique_ptr<Mixer>> load_delta_net(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                              const DeltaNetSpec& spec);
-Result<std::unique_ptr<Mixer>> load_short_conv(WeightLoader& loader, const std::string& prefix, std::int64_t hidden,
-                                               const ShortConvSpec& spec);
+Result<std::unique_ptr<Mixer>> load_mamba(WeightLoader& loader, const std::string& prefix,
+                                          std::int64_t hidden, const MambaSpec& spec);
+Result<std::unique_ptr<Mixer>> load_mamba2(WeightLoader& loader, const std::string& prefix,
+                                           std::int64_t hidden, const Mamba2Spec& spec);
+Result<std::unique_ptr<Mixer>> load_delta_net(WeightLoader& loader, const std::string& prefix,
+                                              std::int64_t hidden, const DeltaNetSpec& spec);
+Result<std::unique_ptr<Mixer>> load_short_conv(WeightLoader& loader, const std::string& prefix,
+                                               std::int64_t hidden, const ShortConvSpec& spec);
 
 }  // namespace quire

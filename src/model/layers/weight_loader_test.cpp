@@ -31,7 +31,8 @@ class OneMatrix final : public WeightSource {
 
 std::vector<float> product(Backend& backend, const OneMatrix& weights, const float* x) {
   WeightLoader loader(weights, backend);
-  const auto linear = loader.linear({{.name = "w", .rows = kOutputs, .transposed = false, .order = {}}}, kInputs);
+  const auto linear =
+      loader.linear({{.name = "w", .rows = kOutputs, .transposed = false, .order = {}}}, kInputs);
   EXPECT_TRUE(linear) << linear.error().message;
   std::vector<float> y(kOutputs);
   if (linear) backend.linear(x, 1, **linear, y.data(), Epilogue::kStore);
@@ -47,9 +48,11 @@ TEST_P(ConvertedAtLoad, GivesTheProductOfItsExactValues) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 % 60);
   std::vector<float> exact(kOutputs * kInputs), x(kInputs);
   for (std::int64_t r = 0; r < kOutputs; ++r)
-    dequantize_row(dtype, reinterpret_cast<const std::byte*>(bytes.data()) + r * row_bytes(dtype, kInputs), kInputs,
-                   exact.data() + r * kInputs);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i % 13) - 6) * 0.25f;
+    dequantize_row(dtype,
+                   reinterpret_cast<const std::byte*>(bytes.data()) + r * row_bytes(dtype, kInputs),
+                   kInputs, exact.data() + r * kInputs);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(static_cast<int>(i % 13) - 6) * 0.25f;
   CpuBackendOptions options;
   options.threads = 1;
   options.dtype = ComputeDType::kFloat32;
@@ -60,10 +63,11 @@ TEST_P(ConvertedAtLoad, GivesTheProductOfItsExactValues) {
             product(**backend, OneMatrix(DType::kF32, exact.data()), x.data()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ConvertedAtLoad,
-                         ::testing::Values(DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4,
-                                           DType::kNVFP4, DType::kTQ1_0, DType::kTQ2_0, DType::kF8E4M3, DType::kQ6_K),
-                         [](const auto& param_info) { return std::string(dtype_name(param_info.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    Types, ConvertedAtLoad,
+    ::testing::Values(DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4,
+                      DType::kNVFP4, DType::kTQ1_0, DType::kTQ2_0, DType::kF8E4M3, DType::kQ6_K),
+    [](const auto& param_info) { return std::string(dtype_name(param_info.param)); });
 
 }  // namespace
 }  // namespace quire
