@@ -18,7 +18,9 @@ endif()
 
 find_program(QUIRE_CCACHE ccache)
 if(QUIRE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${QUIRE_CCACHE}")
+  # Paths relative to the source folder: clones and work trees share what was compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      "${QUIRE_CCACHE}")
 endif()
 find_program(QUIRE_MOLD mold)
 if(QUIRE_MOLD)

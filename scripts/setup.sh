@@ -20,7 +20,11 @@ as_root() {
 }
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-available() { apt-cache policy "$1" 2>/dev/null | grep -qE 'Candidate: [^(]'; }
+available() { # not `| grep -q`: it may leave before apt-cache has written all, which pipefail calls a failure
+  local policy
+  policy=$(apt-cache policy "$1" 2>/dev/null)
+  [[ $policy =~ Candidate:\ [^\(] ]]
+}
 
 index_is_fresh=""
 update_index() {

@@ -15,7 +15,7 @@ EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, Engi
     : executor_(executor), shared_(shared), observer_(observer), scheduler_(options) {}
 
 void EngineLoop::run() {
-  publish(0);
+  publish();
   while (take_messages()) {
     if (scheduler_.has_work()) step();
   }
@@ -27,23 +27,25 @@ bool EngineLoop::take_messages() {
   const bool idle = !scheduler_.has_work();
   if (idle) log_.idle();
   std::vector<EngineMessage> messages = idle ? shared_->inbox.wait() : shared_->inbox.take();
-  std::size_t num_requests = 0;
   for (EngineMessage& message : messages) {
-    num_requests += std::holds_alternative<AddRequest>(message) ? 1 : 0;
     std::visit([this](auto& m) { handle(std::move(m)); }, message);
   }
-  if (!messages.empty()) publish(num_requests);
+  if (!messages.empty()) publish();
   return !closed;
 }
 
-void EngineLoop::handle(AddRequest message) { scheduler_.add(std::move(message.request), now_s()); }
+void EngineLoop::handle(AddRequest message) {
+  scheduler_.add(std::move(message.request), now_s());
+  ++num_taken_;
+}
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
 void EngineLoop::handle(ResetPrefixCache message) {
   message.done.set_value(scheduler_.reset_prefix_cache());
 }
 void EngineLoop::handle(CheckIntegrity message) {
-  publish(0);  // who has got the answer finds the statistics up to date
+  // Who has got the answer finds the statistics up to date, also those of the inbox.
+  publish();
   message.done.set_value(check_idle_integrity());
 }
 
@@ -68,7 +70,7 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   const double start_s = now_s();
   stats_.step_in_flight = true;
   stats_.step_started_s = start_s;
-  publish(0);
+  publish();
   executor_->submit(plan);
   StepResult result = executor_->wait();
   costs_.last_step_s = now_s() - start_s;
@@ -87,18 +89,17 @@ void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
     stats_.generation_tokens += static_cast<std::int64_t>(update.tokens.size());
   }
   // Statistics first: who has got an answer finds it counted.
-  publish(0);
+  publish();
   if (!updates.empty()) shared_->outbox.push(StepOutput{std::move(updates), time_s});
   if (const auto line = log_.line(stats_, time_s)) log_info("{}", *line);
 }
 
-// Shows this thread's statistics to the others. num_taken: requests that have left the inbox for
-// the scheduler.
-void EngineLoop::publish(std::size_t num_taken) {
+// Shows this thread's statistics to the others.
+void EngineLoop::publish() {
   stats_.scheduler = scheduler_.stats();
   std::lock_guard lock(shared_->mutex);
   shared_->stats = stats_;
-  shared_->num_in_inbox -= num_taken;
+  shared_->num_in_inbox -= std::exchange(num_taken_, 0);
 }
 
 Status EngineLoop::check_idle_integrity() const {

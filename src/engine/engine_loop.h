@@ -32,7 +32,7 @@ class EngineLoop {
   void step();
   StepResult execute(const StepPlan& plan);
   void deliver(std::vector<SequenceUpdate> updates, double time_s);
-  void publish(std::size_t num_taken);
+  void publish();
   Status check_idle_integrity() const;
 
   Executor* executor_;
@@ -42,6 +42,7 @@ class EngineLoop {
   StepCosts costs_;
   EngineLog log_;
   EngineStats stats_;   // this thread's copy; published under the lock
+  std::size_t num_taken_ = 0;  // requests handed to the scheduler, still counted in the inbox
   int idle_plans_ = 0;  // plans without rows, in a row, though there is work
 };
 
