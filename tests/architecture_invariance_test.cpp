@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/source_path.h"
 #include "model/registry.h"
 #include "weights/weight_source.h"
 
@@ -20,8 +21,7 @@ constexpr std::int64_t kMaxRows = 96;
 
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(QUIRE_SOURCE_DIR) + "/tests/golden")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/golden"))) {
     if (std::filesystem::exists(entry.path() / "golden.safetensors"))
       folders.push_back(entry.path().string());
   }

@@ -67,10 +67,6 @@ class Crowd {
 
 }  // namespace
 
-std::string source_path(const std::string& relative) {
-  return std::string(QUIRE_SOURCE_DIR) + "/" + relative;
-}
-
 LoadedModel load_for_test(const std::string& relative, const std::string& dtype,
                           const EngineFlags& base) {
   EngineFlags flags = base;

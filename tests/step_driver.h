@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "app/load.h"
+#include "base/source_path.h"
 #include "engine/scheduler.h"
 
 namespace quire {
 
-std::string source_path(const std::string& relative);   // of a file in the source tree
 
 // Loads or fails the test. Small defaults: 64 blocks of 32 tokens.
 LoadedModel load_for_test(const std::string& relative, const std::string& dtype, const EngineFlags& base = {});

@@ -41,9 +41,9 @@ class EngineLoop {
   Scheduler scheduler_;
   StepCosts costs_;
   EngineLog log_;
-  EngineStats stats_;   // this thread's copy; published under the lock
+  EngineStats stats_;          // this thread's copy; published under the lock
   std::size_t num_taken_ = 0;  // requests handed to the scheduler, still counted in the inbox
-  int idle_plans_ = 0;  // plans without rows, in a row, though there is work
+  int idle_plans_ = 0;         // plans without rows, in a row, though there is work
 };
 
 }  // namespace quire

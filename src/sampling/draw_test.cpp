@@ -62,7 +62,7 @@ TokenId oracle_pick(const std::vector<double>& weight, double u) {
 
 std::vector<float> row_of(std::size_t size, unsigned seed, float spread, bool coarse) {
   std::mt19937 rng(seed);
-  std::normal_distribution<float> normal(0, 1);   // scaled below: a spread of 0 makes equal values
+  std::normal_distribution<float> normal(0, 1);  // scaled below: a spread of 0 makes equal values
   std::vector<float> row(size);
   for (float& x : row) x = coarse ? std::round(spread * normal(rng)) : spread * normal(rng);
   return row;

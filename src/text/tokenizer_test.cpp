@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/source_path.h"
 #include "text/special_tokens.h"
 
 namespace quire {
@@ -17,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string read(const std::string& path) {
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/" + path);
+  std::ifstream file(source_path(path));
   EXPECT_TRUE(file) << path;
   std::ostringstream text;
   text << file.rdbuf();

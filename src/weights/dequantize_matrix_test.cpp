@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/source_path.h"
 #include "tensor/lossless.h"
 #include "weights/safetensors_file.h"
 #include "weights/test_files.h"
@@ -14,7 +15,7 @@ class Dequantize : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Dequantize, EqualsTheGoldenValues) {
   const auto file =
-      SafetensorsFile::open(QUIRE_SOURCE_DIR "/tests/golden-gguf/kquant_blocks.safetensors");
+      SafetensorsFile::open(source_path("tests/golden-gguf/kquant_blocks.safetensors"));
   ASSERT_TRUE(file) << file.error().message;
   const DType dtype = GetParam();
   ASSERT_TRUE(can_dequantize(dtype));
