@@ -1,6 +1,7 @@
 // `quire bench-engine`: the engine without HTTP, for side-by-side measurements. Prints one line of
 // JSON: prompt processing of one sequence (`prefill` tokens), then `batch` sequences that decode
 // `decode` tokens each. Prefix caching is off.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

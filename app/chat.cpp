@@ -2,6 +2,7 @@
 // input, or Ctrl-C at the prompt, ends the program.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <csignal>
 #include <cstdio>

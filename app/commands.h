@@ -2,8 +2,11 @@
 // what runs it: an exit code, after its own output.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+namespace CLI {
+class App;
+}
 
 namespace quire {
 

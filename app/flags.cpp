@@ -1,8 +1,11 @@
 #include "app/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <limits>
+
+#include "app/flag_checks.h"
 
 namespace quire {
 namespace {

@@ -1,7 +1,6 @@
 // The command line's values: what `serve`, `generate`, `chat` and the benchmark share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +10,10 @@
 #include "hub/hub_settings.h"
 #include "tensor/dtype.h"
 #include "weights/weight_source.h"
+
+namespace CLI {  // its header costs seconds: only files that name flags include it
+class App;
+}
 
 namespace quire {
 
@@ -45,8 +48,6 @@ struct EngineFlags {
 
 // --revision, --download-dir, --hf-token.
 void add_hub_flags(CLI::App& command, HubFlags& flags);
-// A number in [low, high]; CLI::Range lets NaN pass.
-CLI::Validator finite_range(double low, double high);
 // Those of OpenFlags.
 void add_open_flags(CLI::App& command, OpenFlags& flags);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);

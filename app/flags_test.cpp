@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "app/flag_advice.h"
+#include "app/flag_checks.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,5 @@
 // `quire generate`: prompt in, text out.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
 #include <iterator>

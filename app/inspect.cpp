@@ -1,6 +1,7 @@
 // `quire inspect FILE`: what a model file contains, without loading its weights.
 #include "weights/inspect.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

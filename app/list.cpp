@@ -1,6 +1,7 @@
 // `quire list`: the models in the cache, one line per revision.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // The composition root of the `quire` binary: parses the command line and runs one command.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
 // `quire pull ORG/NAME[:QUANT]`: fetches a model into the cache and prints its path.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>

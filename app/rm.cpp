@@ -1,4 +1,5 @@
 // `quire rm ORG/NAME[:QUANT]`: removes a model from the cache, without asking.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -3,6 +3,7 @@
 // second signal ends at once.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "app/flag_checks.h"
 #include "app/load.h"
 #include "base/clock.h"
 #include "base/log.h"
