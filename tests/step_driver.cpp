@@ -121,19 +121,23 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
   return run;
 }
 
+SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_model_len,
+                                   const FollowOptions& options) {
+  SchedulerOptions result;
+  result.max_num_batched_tokens = options.max_num_batched_tokens;
+  result.max_num_seqs = 64;
+  result.max_model_len = max_model_len;
+  result.kv.block_size = options.block_size;
+  result.kv.enable_prefix_caching = options.prefix_caching && !runner.capacity().recurrent_state;
+  for (const KvGroup& group : runner.capacity().geometry.groups)
+    result.kv.groups.push_back({options.num_blocks, group.window, false});
+  return result;
+}
+
 Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt,
                       const SamplingParams& sampling, int max_tokens,
                       const FollowOptions& options) {
-  SchedulerOptions scheduler_options;
-  scheduler_options.max_num_batched_tokens = options.max_num_batched_tokens;
-  scheduler_options.max_num_seqs = 64;
-  scheduler_options.max_model_len = max_model_len;
-  scheduler_options.kv.block_size = options.block_size;
-  scheduler_options.kv.enable_prefix_caching =
-      options.prefix_caching && !runner.capacity().recurrent_state;
-  for (const KvGroup& group : runner.capacity().geometry.groups)
-    scheduler_options.kv.groups.push_back({options.num_blocks, group.window, false});
-  Scheduler scheduler(scheduler_options);
+  Scheduler scheduler(scheduler_options(runner, max_model_len, options));
   Crowd crowd(scheduler, prompt, runner.capacity().vocab_size, options);
   Followed followed;
   const Request request = make_request(1, std::move(prompt), sampling, max_tokens);

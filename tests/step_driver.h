@@ -43,6 +43,8 @@ struct Followed {
   std::int64_t preemptions = 0;
   std::int32_t cached_tokens = 0;
 };
+SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_model_len,
+                                   const FollowOptions& options);
 // Scheduler and executor together, until everything has finished. Checks integrity after every step.
 Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt, const SamplingParams& sampling,
                       int max_tokens, const FollowOptions& options);

@@ -25,7 +25,7 @@ struct Engine::Impl {
         engine_thread([this] { engine_loop.run(); }) {}
 
   Status check_fits(const Request& request) const;
-  Status admit(RequestId id);
+  Status admit(const std::vector<Request>& requests);
   void abort(RequestId id);
   void abort_all();
 
@@ -77,8 +77,8 @@ Status Engine::Impl::check_fits(const Request& request) const {
   return {};
 }
 
-// Counts the request in, unless the engine is shutting down or the queue is full.
-Status Engine::Impl::admit(RequestId id) {
+// Counts the requests in, unless the engine is shutting down or the queue is full.
+Status Engine::Impl::admit(const std::vector<Request>& requests) {
   std::lock_guard lock(shared.mutex);
   if (shared.draining)
     return make_error(ErrorCode::kUnavailable, "the server is shutting down; try another one");
@@ -93,8 +93,8 @@ Status Engine::Impl::admit(RequestId id) {
                       "{} requests are waiting, the limit is {}; try again later", queued,
                       options.max_queued_requests);
   }
-  ++shared.num_in_inbox;
-  shared.live.insert(id);
+  shared.num_in_inbox += requests.size();
+  for (const Request& request : requests) shared.live.insert(request.id);
   return {};
 }
 
@@ -107,16 +107,26 @@ std::uint64_t mix_salt(std::uint64_t salt, std::uint64_t regime) {
 }  // namespace
 
 Status Engine::submit(Request request) {
-  QUIRE_CHECK(
-      request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
-      "request {} has no prompt, parameters or channel", request.id.value);
-  QUIRE_TRY(impl_->check_fits(request));
-  QUIRE_TRY(impl_->admit(request.id));
-  const auto prompt_tokens = static_cast<std::int64_t>(request.prompt->size());
-  request.cache_salt = mix_salt(request.cache_salt, impl_->executor->kv_regime(prompt_tokens));
-  // The output thread hears of it first: its start stands before its first update.
-  impl_->shared.outbox.push(StartOutput{OutputRequest(request)});
-  impl_->shared.inbox.push(AddRequest{std::move(request)});
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  return submit(std::move(requests));
+}
+
+Status Engine::submit(std::vector<Request> requests) {
+  for (const Request& request : requests) {
+    QUIRE_CHECK(
+        request.prompt != nullptr && request.sampling != nullptr && request.channel != nullptr,
+        "request {} has no prompt, parameters or channel", request.id.value);
+    QUIRE_TRY(impl_->check_fits(request));
+  }
+  QUIRE_TRY(impl_->admit(requests));
+  for (Request& request : requests) {
+    const auto prompt_tokens = static_cast<std::int64_t>(request.prompt->size());
+    request.cache_salt = mix_salt(request.cache_salt, impl_->executor->kv_regime(prompt_tokens));
+    // The output thread hears of it first: its start stands before its first update.
+    impl_->shared.outbox.push(StartOutput{OutputRequest(request)});
+  }
+  impl_->shared.inbox.push(AddRequests{std::move(requests)});
   return {};
 }
 

@@ -60,6 +60,9 @@ class Engine {
   // kUnavailable when draining or the queue is full; kContextLength / kInvalidArgument when it
   // could never fit the cache.
   Status submit(Request request);
+  // All of them, or none: they come to the scheduler together, so that choices of one prompt find
+  // each other and requests with one prefix share its computation.
+  Status submit(std::vector<Request> requests);
   // Idempotent, at any moment after submit. The last delta (kAbort) goes out at once, also while a
   // step runs; the sequence ends before the next step.
   void abort(RequestId id);

@@ -34,9 +34,9 @@ bool EngineLoop::take_messages() {
   return !closed;
 }
 
-void EngineLoop::handle(AddRequest message) {
-  scheduler_.add(std::move(message.request), now_s());
-  ++num_taken_;
+void EngineLoop::handle(AddRequests message) {
+  num_taken_ += message.requests.size();
+  for (Request& request : message.requests) scheduler_.add(std::move(request), now_s());
 }
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
@@ -85,7 +85,7 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
 void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
   for (const SequenceUpdate& update : updates) {
     const bool prompt_done = update.first_token || update.tokens.empty();
-    if (prompt_done) stats_.prompt_tokens += update.prompt_tokens;
+    if (prompt_done && !update.forked) stats_.prompt_tokens += update.prompt_tokens;
     stats_.generation_tokens += static_cast<std::int64_t>(update.tokens.size());
   }
   // Statistics first: who has got an answer finds it counted.

@@ -23,7 +23,7 @@ class EngineLoop {
 
  private:
   bool take_messages();
-  void handle(AddRequest message);
+  void handle(AddRequests message);
   void handle(AbortSequence message);
   void handle(FinishSequence message);
   void handle(ResetPrefixCache message);

@@ -21,8 +21,8 @@
 namespace quire {
 
 // To the engine thread.
-struct AddRequest {
-  Request request;
+struct AddRequests {
+  std::vector<Request> requests;
 };
 struct AbortSequence {
   RequestId id;
@@ -37,7 +37,7 @@ struct CheckIntegrity {
   std::promise<Status> done;
 };
 using EngineMessage =
-    std::variant<AddRequest, AbortSequence, FinishSequence, ResetPrefixCache, CheckIntegrity>;
+    std::variant<AddRequests, AbortSequence, FinishSequence, ResetPrefixCache, CheckIntegrity>;
 
 // To the output thread. A request's start comes before everything else about it.
 struct StartOutput {

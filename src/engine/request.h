@@ -33,6 +33,10 @@ struct Request {
   std::string external_id;  // "cmpl-...": for logs
   std::shared_ptr<const std::vector<TokenId>> prompt;
   std::shared_ptr<const SamplingParams> sampling;
+  // Of several choices for one prompt (n, best_of): the request of the first one. They have the
+  // same prompt and salt, and go on from one computation of it when they can. Set for the first
+  // too.
+  std::optional<RequestId> family;
   StopRules stop;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;

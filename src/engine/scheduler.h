@@ -6,14 +6,17 @@
 //
 // What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor
 // slot from its first step to its end, through preemptions; slots are below max_num_seqs; blocks
-// that a planned step reads are reused only after that step is applied. A sequence that has become
-// longer than the whole cache ends with kLength, like one that has reached max_model_len: so a
-// sequence that is alone can always go on.
+// that a planned step reads are reused only after that step is applied. Choices of one request
+// (n > 1) wait while the first of them computes their prompt, hold nothing until its end and go on
+// from its blocks; those that find no room then, or lose it, are sequences like any other. A
+// sequence that has become longer than the whole cache ends with kLength, like one that has reached
+// max_model_len: so a sequence that is alone can always go on.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -44,6 +47,7 @@ struct SequenceUpdate {
   std::optional<TokenId> stop_token;  // stop_token_ids hit (not eos)
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   bool first_token = false;
+  bool forked = false;     // another choice computed its prompt
   double scheduled_s = 0;  // when its first step was planned
 };
 
@@ -88,7 +92,14 @@ class Scheduler {
   struct Step {
     std::uint64_t number = 0;
     std::vector<RequestId> sequences;    // by row
+    std::vector<RequestId> forks;        // by StepPlan::Fork
     std::vector<SequenceKv> to_release;  // of sequences that ended meanwhile
+  };
+
+  // A planned row that ends the prompt of the first of several choices.
+  struct Family {
+    std::int32_t row;
+    const Sequence* first;
   };
 
   // scheduler_plan.cpp
@@ -101,7 +112,17 @@ class Scheduler {
   void give_slot(StepPlan& plan, Sequence& sequence);
   void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
 
+  // scheduler_fork.cpp
+  bool waits_for_family(const Sequence& sequence) const;
+  void fork_families(StepPlan& plan, double now_s);
+  void fork_choices(StepPlan& plan, std::int32_t row, const Sequence& first, double now_s);
+  bool fork(StepPlan& plan, std::int32_t row, const Sequence& first, Sequence& other,
+            std::span<const std::int32_t> headroom);
+
   // scheduler_apply.cpp
+  void apply_row(const StepPlan& plan, const StepResult& result, const Step& step, std::size_t row,
+                 std::vector<SequenceUpdate>& updates);
+  Sequence* find(RequestId id) const;
   static void take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
                                    const StepResult::Row& result);
   SequenceUpdate make_update(Sequence& sequence, const StepPlan::Row& row,
@@ -120,6 +141,7 @@ class Scheduler {
   std::vector<SlotId> free_slots_;                  // last one is given next
   std::vector<SlotId> ended_slots_;                 // the next plan tells the executor
   std::deque<Step> in_flight_;
+  std::vector<Family> families_;  // of the step that is being planned
   std::uint64_t next_step_ = 1;
   std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0;
 };

@@ -18,37 +18,61 @@ bool contains(const std::vector<TokenId>& ids, TokenId id) {
 std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepResult& result,
                                              double /*now_s*/) {
   if (plan.rows.empty()) return {};
-  QUIRE_CHECK(!in_flight_.empty() && in_flight_.front().number == plan.step &&
-                  result.step == plan.step && result.rows.size() == plan.rows.size(),
-              "step {} is applied out of order, or with the result of step {}", plan.step,
-              result.step);
+  QUIRE_CHECK(
+      !in_flight_.empty() && in_flight_.front().number == plan.step && result.step == plan.step &&
+          result.rows.size() == plan.rows.size() && result.forks.size() == plan.forks.size(),
+      "step {} is applied out of order, or with the result of step {}", plan.step, result.step);
   Step step = std::move(in_flight_.front());
   in_flight_.pop_front();
 
   std::vector<SequenceUpdate> updates;
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    const auto found = by_id_.find(step.sequences[i]);
-    if (found == by_id_.end()) continue;  // ended meanwhile: a surplus token is dropped
-    Sequence& sequence = *found->second;
-    const StepPlan::Row& row = plan.rows[i];
-    // A step planned meanwhile goes on where this row ends: it reaches no farther back.
-    kv_.free_unreachable(sequence.kv, row.start_pos + row.num_tokens);
-    if (row.prompt_logprobs) take_prompt_logprobs(sequence, row, result.rows[i]);
-    const bool scored =
-        sequence.scoring_only() && row.start_pos + row.num_tokens == sequence.num_prompt;
-    if (!row.sample && !scored) continue;  // a chunk of a longer prompt
-    updates.push_back(make_update(sequence, row, result.rows[i]));
-    if (updates.back().finish) finish(sequence.request.id);
-  }
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) apply_row(plan, result, step, i, updates);
   for (SequenceKv& kv : step.to_release) kv_.release(kv);
   return updates;
+}
+
+Sequence* Scheduler::find(RequestId id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+// The row's own sequence, then the choices that went on from it. Who has ended meanwhile gets no
+// surplus token.
+void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const Step& step,
+                          std::size_t index, std::vector<SequenceUpdate>& updates) {
+  const StepPlan::Row& row = plan.rows[index];
+  const std::int32_t end_pos = row.start_pos + row.num_tokens;
+  Sequence* const first = find(step.sequences[index]);
+  const auto forks = std::ranges::equal_range(plan.forks, static_cast<std::int32_t>(index), {},
+                                              &StepPlan::Fork::row);
+  Sequence* keeper = first;  // of the prompt's log-probabilities
+  for (auto fork = forks.begin(); fork != forks.end() && keeper == nullptr; ++fork) {
+    keeper = find(step.forks[static_cast<std::size_t>(fork - plan.forks.begin())]);
+  }
+  if (keeper == nullptr) return;
+  if (row.prompt_logprobs) take_prompt_logprobs(*keeper, row, result.rows[index]);
+  if (first != nullptr) {
+    // A step planned meanwhile goes on where this row ends: it reaches no farther back.
+    kv_.free_unreachable(first->kv, end_pos);
+    const bool scored = first->scoring_only() && end_pos == first->num_prompt;
+    if (row.sample || scored) updates.push_back(make_update(*first, row, result.rows[index]));
+    if ((row.sample || scored) && updates.back().finish) finish(step.sequences[index]);
+  }
+  for (auto fork = forks.begin(); fork != forks.end(); ++fork) {
+    const auto f = static_cast<std::size_t>(fork - plan.forks.begin());
+    Sequence* const other = find(step.forks[f]);
+    if (other == nullptr) continue;
+    kv_.free_unreachable(other->kv, end_pos);
+    updates.push_back(make_update(*other, row, result.forks[f]));
+    if (updates.back().finish) finish(step.forks[f]);
+  }
 }
 
 // Chunks come in the order of positions, each position once: also when a preempted prompt is
 // computed again.
 void Scheduler::take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
                                      const StepResult::Row& result) {
-  auto& collected = sequence.prompt_logprobs;
+  auto& collected = *sequence.prompt_logprobs;
   const std::int32_t begin = row.start_pos + row.logits_begin;
   const std::int32_t end =
       std::min(row.start_pos + row.num_tokens, sequence.num_prompt_logprobs_wanted());
@@ -73,13 +97,17 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
   }
   update.first_token = sequence.num_generated() == 1;
   if (sequence.request.sampling->prompt_logprobs >= 0 && sequence.num_generated() <= 1) {
-    update.prompt_logprobs = std::move(sequence.prompt_logprobs);
+    update.prompt_logprobs = sequence.prompt_logprobs.use_count() == 1
+                                 ? std::move(*sequence.prompt_logprobs)
+                                 : *sequence.prompt_logprobs;
     update.has_prompt_logprobs = true;
+    sequence.prompt_logprobs.reset();
   }
   update.prompt_tokens = sequence.num_prompt;
   update.completion_tokens = sequence.num_generated();
   update.cached_tokens = sequence.cached_tokens;
   update.scheduled_s = sequence.scheduled_s;
+  update.forked = sequence.forked;
   decide_finish(sequence, update);
   return update;
 }

@@ -48,6 +48,19 @@ class RandomRequests {
     return request;
   }
 
+  // That, and sometimes more choices for its prompt; ids go on from that of the first.
+  std::vector<Request> next_family(std::uint64_t id, std::int32_t max_prompt,
+                                   std::int32_t max_tokens) {
+    std::vector<Request> requests{next(id, max_prompt, max_tokens)};
+    if (below(3) != 0) return requests;
+    for (std::int32_t choices = 2 + below(5); choices > 0; --choices) {
+      const auto i = static_cast<std::uint32_t>(requests.size());
+      requests.push_back(make_choice(requests[0], i));
+    }
+    requests[0].family = requests[0].id;
+    return requests;
+  }
+
  private:
   std::mt19937 random_;
 };
@@ -74,9 +87,11 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   Rig rig(options);
   RandomRequests random(5);
   std::vector<Request> requests;
-  for (std::uint64_t id = 0; id < 32; ++id) requests.push_back(random.next(id, 40, 30));
-  for (const Request& request : requests) {
-    rig.scheduler.add(request, 0);
+  while (requests.size() < 32) {
+    for (const Request& request : random.next_family(requests.size(), 40, 30)) {
+      requests.push_back(request);
+      rig.scheduler.add(request, 0);
+    }
     for (int steps = random.below(3); steps > 0; --steps) rig.step();
   }
   rig.run();
@@ -132,8 +147,10 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   while (requests.size() < num_requests || rig.scheduler.has_work()) {
     for (int joins = random.below(3); joins > 0 && requests.size() < num_requests; --joins) {
       const std::int32_t max_prompt = std::min(options.max_model_len - 1, 60);
-      requests.push_back(random.next(requests.size(), max_prompt, 40));
-      rig.scheduler.add(requests.back(), 0);
+      for (const Request& request : random.next_family(requests.size(), max_prompt, 40)) {
+        requests.push_back(request);
+        rig.scheduler.add(request, 0);
+      }
     }
     planned.push_back(rig.plan());
     if (random.below(3) == 0 && !requests.empty()) {

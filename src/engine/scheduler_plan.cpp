@@ -16,9 +16,10 @@ StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
   plan.block_table.resize(options_.kv.groups.size());
   plan.table_begin.assign(options_.kv.groups.size(), {0});
 
-  in_flight_.push_back({plan.step, {}, {}});
+  in_flight_.push_back({plan.step, {}, {}, {}});
   std::int32_t budget = options_.max_num_batched_tokens;
   if (schedule_running(plan, budget)) schedule_waiting(plan, budget, now_s);
+  fork_families(plan, now_s);  // last: what is planned now is not preempted in this step
   if (plan.rows.empty()) in_flight_.pop_back();
   return plan;
 }
@@ -39,15 +40,20 @@ bool Scheduler::schedule_running(StepPlan& plan, std::int32_t& budget) {
 
 void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s) {
   const auto max_num_seqs = static_cast<std::size_t>(options_.max_num_seqs);
-  while (!waiting_.empty() && running_.size() < max_num_seqs && budget > 0) {
-    Sequence& sequence = *waiting_.front();
+  std::size_t next = 0;  // those before it wait for their family's prompt: places are kept for them
+  while (next < waiting_.size() && running_.size() + next < max_num_seqs && budget > 0) {
+    Sequence& sequence = *waiting_[next];
+    if (waits_for_family(sequence)) {
+      ++next;
+      continue;
+    }
     if (!admit(sequence)) return;  // nobody overtakes the one that waits longest
     if (sequence.slot == kNoSlot) {
       give_slot(plan, sequence);
       sequence.scheduled_s = now_s;
     }
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+    running_.push_back(std::move(waiting_[next]));
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next));
     const std::int32_t num_tokens = std::min(sequence.num_uncomputed(), budget);
     QUIRE_CHECK(kv_.try_grow(sequence.kv, sequence.num_computed + num_tokens));
     add_row(plan, sequence, num_tokens);

@@ -20,8 +20,8 @@ namespace quire {
 
 inline constexpr TokenId kFakeVocab = 1000;
 
-inline TokenId fake_next_token(std::span<const TokenId> tokens) {
-  std::uint64_t hash = 99;
+inline TokenId fake_next_token(std::span<const TokenId> tokens, std::uint32_t choice = 0) {
+  std::uint64_t hash = 99 + choice;
   for (const TokenId token : tokens)
     hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x9e3779b97f4a7c15u + 1;
   return static_cast<TokenId>((hash >> 33) % kFakeVocab);
@@ -47,6 +47,7 @@ class FakeExecutor {
     for (const auto& added : plan.added) {
       EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params, {}}).second);
     }
+    copy(plan.copies);
     StepResult result;
     result.step = plan.step;
     std::size_t first = 0;
@@ -61,6 +62,11 @@ class FakeExecutor {
     for (std::size_t r = 0; r < plan.rows.size(); ++r) {
       EXPECT_TRUE(seen.insert(plan.rows[r].slot).second);
       result.rows.push_back(read(plan, r));
+    }
+    copy(plan.fork_copies);
+    for (const StepPlan::Fork& fork : plan.forks) {
+      EXPECT_TRUE(seen.insert(fork.slot).second);
+      result.forks.push_back(draw_fork(plan, fork));
     }
     return result;
   }
@@ -79,6 +85,38 @@ class FakeExecutor {
     if (row.start_pos == 0) state.clear();
     EXPECT_EQ(state.size(), static_cast<std::size_t>(row.start_pos));
     state.insert(state.end(), tokens.begin(), tokens.end());
+  }
+
+  void copy(const std::vector<StepPlan::Copy>& copies) {
+    for (const StepPlan::Copy& copy : copies) {
+      std::vector<TokenId>& memory = memory_[static_cast<std::size_t>(copy.group)];
+      const auto from = static_cast<std::size_t>(copy.source) * block_size_;
+      const auto to = static_cast<std::size_t>(copy.target) * block_size_;
+      for (std::size_t i = 0; i < block_size_; ++i) {  // what is not copied is not there
+        memory.at(to + i) = i < static_cast<std::size_t>(copy.tokens) ? memory.at(from + i) : -1;
+      }
+    }
+  }
+
+  StepResult::Row draw_fork(const StepPlan& plan, const StepPlan::Fork& fork) {
+    const auto row = static_cast<std::size_t>(fork.row);
+    const StepPlan::Row& from = plan.rows.at(row);
+    Slot& slot = slots_.at(fork.slot);
+    slot.state = slots_.at(from.slot).state;
+    const std::vector<TokenId> tokens =
+        *slot.prompt;  // read() has compared it with the row's blocks
+    EXPECT_EQ(slots_.at(from.slot).prompt, slot.prompt);
+    EXPECT_EQ(from.start_pos + from.num_tokens, static_cast<std::int32_t>(tokens.size()));
+    EXPECT_TRUE(from.sample);
+    StepResult::Row result;
+    draw(slot, tokens, result);
+    return result;
+  }
+
+  static void draw(const Slot& slot, std::span<const TokenId> tokens, StepResult::Row& result) {
+    result.token = fake_next_token(tokens, slot.params->choice);
+    result.has_logprobs = slot.params->logprobs >= 0;
+    if (result.has_logprobs) result.logprobs = fake_logprobs(tokens, result.token);
   }
 
   TokenId& cell(const StepPlan& plan, std::size_t g, std::size_t row, std::size_t pos) {
@@ -128,9 +166,7 @@ class FakeExecutor {
     }
     if (row.sample) {
       EXPECT_LT(row.logits_begin, row.num_tokens);
-      result.token = fake_next_token(tokens);
-      result.has_logprobs = slot->second.params->logprobs >= 0;
-      if (result.has_logprobs) result.logprobs = fake_logprobs(tokens, result.token);
+      draw(slot->second, tokens, result);
     }
     return result;
   }
@@ -171,6 +207,17 @@ inline Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::
   return request;
 }
 
+// The i-th of several choices for the request's prompt.
+inline Request make_choice(const Request& first, std::uint32_t choice) {
+  Request request = first;
+  request.id = RequestId(first.id.value + choice);
+  request.family = first.id;
+  SamplingParams sampling = *first.sampling;
+  sampling.choice = choice;
+  request.sampling = std::make_shared<const SamplingParams>(std::move(sampling));
+  return request;
+}
+
 // What the request gives on an engine that does nothing else and forgets nothing.
 inline Output expected_output(const Request& request, std::int32_t max_len) {
   Output output;
@@ -186,7 +233,7 @@ inline Output expected_output(const Request& request, std::int32_t max_len) {
   };
   output.finish = FinishReason::kLength;
   while (static_cast<std::int32_t>(output.tokens.size()) < request.stop.max_tokens) {
-    const TokenId next = fake_next_token(tokens);
+    const TokenId next = fake_next_token(tokens, request.sampling->choice);
     tokens.push_back(next);
     output.tokens.push_back(next);
     if (static_cast<std::int32_t>(output.tokens.size()) >= request.sampling->min_tokens) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct Sequence {
   explicit Sequence(Request r) : request(std::move(r)), tokens(*request.prompt) {
     num_prompt = static_cast<std::int32_t>(tokens.size());
     kv.salt = request.cache_salt;
+    if (request.sampling->prompt_logprobs >= 0) {
+      prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
+    }
   }
 
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
@@ -42,7 +46,12 @@ struct Sequence {
   SlotId slot = kNoSlot;   // executor's; from the first step to the end
   double scheduled_s = 0;  // when its first step was planned
   std::int32_t num_prompt_logprobs_planned = 0;
-  std::vector<TokenLogprobs> prompt_logprobs;  // collected so far, through chunks and preemptions
+  // Collected so far, through chunks and preemptions; null when not wanted. Choices that went on
+  // from one prompt share it.
+  std::shared_ptr<std::vector<TokenLogprobs>> prompt_logprobs;
+  bool prompt_shared =
+      false;            // the end of its prompt is planned: other choices have gone on from it
+  bool forked = false;  // it goes on from another choice's prompt
 };
 
 }  // namespace quire

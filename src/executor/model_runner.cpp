@@ -60,16 +60,30 @@ void ModelRunner::submit(const StepPlan& plan) {
   update_slots(plan);
   result_.step = plan.step;
   result_.rows.assign(plan.rows.size(), {});
-  copies_.clear();
-  for (const StepPlan::Copy& copy : plan.copies)
-    copies_.push_back({copy.group, copy.source, copy.target, copy.tokens});
-  if (!copies_.empty()) backend_->copy_blocks(copies_, *cache_);
+  result_.forks.assign(plan.forks.size(), {});
+  copy_blocks(plan.copies);
   if (plan.rows.empty()) return;
   build_input(plan);
   workspace_->reset();
   model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
+  copy_blocks(plan.fork_copies);
+  fork_states(plan);
   collect_wanted(plan);
   run_logits(plan);
+}
+
+void ModelRunner::copy_blocks(const std::vector<StepPlan::Copy>& copies) {
+  copies_.clear();
+  for (const StepPlan::Copy& copy : copies)
+    copies_.push_back({copy.group, copy.source, copy.target, copy.tokens});
+  if (!copies_.empty()) backend_->copy_blocks(copies_, *cache_);
+}
+
+void ModelRunner::fork_states(const StepPlan& plan) {
+  if (!capacity_.recurrent_state) return;
+  for (const StepPlan::Fork& fork : plan.forks) {
+    model_->copy_state(plan.rows[static_cast<std::size_t>(fork.row)].slot.value, fork.slot.value);
+  }
 }
 
 StepResult ModelRunner::wait() {
@@ -185,9 +199,26 @@ void ModelRunner::finish_row(const StepPlan& plan, const Wanted& wanted, float* 
   }
   const bool last = wanted.position == row.start_pos + row.num_tokens - 1;
   if (!row.sample || !last) return;
-  out.has_logprobs = sampler_.wants_logprobs(row.slot);
-  out.token = sampler_.sample(row.slot, view, {}, out.has_logprobs ? &out.logprobs : nullptr);
-  slot.last_token = out.token;
+  draw_forks(plan, wanted.plan_row, view);
+  draw(row.slot, view, out);
+}
+
+void ModelRunner::draw(SlotId slot, std::span<float> logits, StepResult::Row& out) {
+  out.has_logprobs = sampler_.wants_logprobs(slot);
+  out.token = sampler_.sample(slot, logits, {}, out.has_logprobs ? &out.logprobs : nullptr);
+  slots_[static_cast<std::size_t>(slot.value)].last_token = out.token;
+}
+
+// Each fork of the row draws from a copy of its logits.
+void ModelRunner::draw_forks(const StepPlan& plan, std::int32_t row,
+                             std::span<const float> logits) {
+  const auto of_row = std::ranges::equal_range(plan.forks, row, {}, &StepPlan::Fork::row);
+  thread_local std::vector<float> own;
+  for (auto fork = of_row.begin(); fork != of_row.end(); ++fork) {
+    own.assign(logits.begin(), logits.end());
+    const auto index = static_cast<std::size_t>(fork - plan.forks.begin());
+    draw(fork->slot, own, result_.forks[index]);
+  }
 }
 
 }  // namespace quire

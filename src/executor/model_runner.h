@@ -55,6 +55,10 @@ class ModelRunner final : public Executor {
   void collect_wanted(const StepPlan& plan);
   void run_logits(const StepPlan& plan);
   void finish_row(const StepPlan& plan, const Wanted& wanted, float* logits);
+  void draw(SlotId slot, std::span<float> logits, StepResult::Row& out);
+  void draw_forks(const StepPlan& plan, std::int32_t row, std::span<const float> logits);
+  void copy_blocks(const std::vector<StepPlan::Copy>& copies);
+  void fork_states(const StepPlan& plan);
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;

@@ -33,11 +33,19 @@ struct StepPlan {
   struct Copy {
     std::int32_t group, source, target, tokens;
   };
+  // Another choice of the request whose prompt ends with this row: it draws its own first token
+  // from the row's logits and goes on from the row's KV blocks and recurrent state.
+  struct Fork {
+    std::int32_t row;
+    SlotId slot;
+  };
 
   std::uint64_t step = 0;
   std::vector<SlotId> removed;  // done before `added`
   std::vector<AddedSlot> added;
-  std::vector<Copy> copies;  // done before the forward pass
+  std::vector<Copy> copies;       // done before the forward pass
+  std::vector<Fork> forks;        // in the order of rows
+  std::vector<Copy> fork_copies;  // done after the forward pass: last blocks that forks go on with
   std::vector<Row> rows;
   std::vector<TokenId> token_ids;  // of all rows, concatenated
   // Per KV group: block ids of all rows, concatenated; table_begin[g] has rows + 1 entries.
@@ -58,6 +66,7 @@ struct StepResult {
   };
   std::uint64_t step = 0;
   std::vector<Row> rows;
+  std::vector<Row> forks;  // one per StepPlan::Fork, same order
 };
 
 }  // namespace quire

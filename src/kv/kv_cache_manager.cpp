@@ -215,6 +215,16 @@ bool KvCacheManager::fork(const SequenceKv& from, SequenceKv& to, std::int32_t n
   return true;
 }
 
+bool KvCacheManager::can_fork(std::int32_t num_tokens,
+                              std::span<const std::int32_t> headroom) const {
+  QUIRE_CHECK(headroom.size() == pools_.size());
+  const std::int32_t copied = num_tokens % options_.block_size == 0 ? 0 : 1;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    if (copied + headroom[g] > pools_[g].num_free()) return false;
+  }
+  return true;
+}
+
 std::int32_t KvCacheManager::trim(SequenceKv& sequence, std::int32_t num_tokens) {
   if (!reaches_back(sequence, num_tokens)) num_tokens = 0;
   const auto wanted = static_cast<std::size_t>(blocks_for(num_tokens));

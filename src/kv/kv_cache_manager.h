@@ -98,6 +98,8 @@ class KvCacheManager {
   };
   bool fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens,
             std::vector<Copy>* copies);
+  // Whether there is a block for it in each group g beside headroom[g] blocks that stay free.
+  bool can_fork(std::int32_t num_tokens, std::span<const std::int32_t> headroom) const;
   // Gives back blocks beyond num_tokens (rejected speculation, trimmed prompts). Returns how many
   // tokens stay computed: num_tokens, or less when the block that they end in is shared: it may not
   // be written, and is given back too. None when a window before them was given back already.

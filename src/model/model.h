@@ -48,6 +48,8 @@ class Model {
   // Memory for the recurrent state of this many slots (ModelInput::slots are below it), before the
   // first forward.
   virtual void reserve_slots(std::int32_t /*slots*/) {}
+  // Copies the recurrent state of one slot to another, between two calls of forward.
+  virtual void copy_state(std::int32_t /*from*/, std::int32_t /*to*/) {}
 
   // Requests share K and V of a common prefix only where this is the same for both (RoPE kinds that
   // look at a request's length). To be part of the prefix cache's salt; 0 is the regime of every

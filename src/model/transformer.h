@@ -29,6 +29,7 @@ class Transformer final : public Model {
   void logits(const float* hidden, std::int64_t rows, Workspace& workspace, float* logits) override;
   std::uint64_t kv_regime(std::int64_t prompt_tokens) const override;
   void reserve_slots(std::int32_t slots) override { states_.reserve_slots(slots); }
+  void copy_state(std::int32_t from, std::int32_t to) override { states_.copy(from, to); }
 
  private:
   struct Layer {

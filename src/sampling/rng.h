@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). No state: the same (seed, position, draw) gives the same number on every
-// thread, slot and machine.
+// 1, 2, 3", SC 2011). No state: the same (seed, choice, position, draw) gives the same number on
+// every thread, slot and machine.
 #pragma once
 
 #include <array>
@@ -23,18 +23,21 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
-// 64 random bits for one draw of the token at `position` (in the whole sequence, prompt included).
-constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position,
-                                    std::uint32_t draw) {
-  const auto words = philox4x32(
-      {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), draw, 0},
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+// 64 random bits for one draw of the token at `position` (in the whole sequence, prompt included)
+// of one choice of a request.
+constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position, std::uint32_t draw,
+                                    std::uint32_t choice = 0) {
+  const auto words =
+      philox4x32({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+                  draw, choice},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return (std::uint64_t{words[1]} << 32) | words[0];
 }
 
 // Uniform in [0, 1), a multiple of 2^-53.
-constexpr double random_uniform(std::uint64_t seed, std::uint64_t position, std::uint32_t draw) {
-  return static_cast<double>(random_bits(seed, position, draw) >> 11) * 0x1p-53;
+constexpr double random_uniform(std::uint64_t seed, std::uint64_t position, std::uint32_t draw,
+                                std::uint32_t choice = 0) {
+  return static_cast<double>(random_bits(seed, position, draw, choice) >> 11) * 0x1p-53;
 }
 
 }  // namespace quire

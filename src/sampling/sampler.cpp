@@ -44,7 +44,7 @@ TokenId Sampler::Slot::choose(std::span<float> logits, std::span<const std::uint
   if (best.value == kMinusInfinity) return choose_without_logits(logits, mask);
   if (params.greedy()) return best.id;
   const auto position = static_cast<std::uint64_t>(history.num_tokens());
-  return draw_token(logits, params, random_uniform(params.seed, position, 0));
+  return draw_token(logits, params, random_uniform(params.seed, position, 0, params.choice));
 }
 
 // Nothing is left to choose from (all banned, or the model gave no numbers): the lowest id that

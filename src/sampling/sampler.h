@@ -4,10 +4,10 @@
 //
 // Order (vLLM's): raw log-softmax for logprobs; allowed tokens; bad words; min tokens; logit bias;
 // penalties; then greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a
-// draw by inverse CDF over the kept tokens in ascending id. The draw is keyed by (seed, position of
-// the generated token in the whole sequence), by a counter-based generator: no state, so preemption
-// changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id
-// that the rules allow is given.
+// draw by inverse CDF over the kept tokens in ascending id. The draw is keyed by (seed, choice,
+// position of the generated token in the whole sequence), by a counter-based generator: no state,
+// so preemption changes nothing. NaN counts as minus infinity; when nothing is left to choose from,
+// the lowest id that the rules allow is given.
 #pragma once
 
 #include <cstdint>

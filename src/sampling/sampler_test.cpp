@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "sampling/logits_transforms.h"
+#include "sampling/rng.h"
 #include "sampling/row_math.h"
 
 namespace quire {
@@ -221,6 +222,28 @@ TEST(Sampler, DrawDependsOnSeedAndPositionOnly) {
     other.push_back(a.sample(SlotId{0}, copy, {}, nullptr));
   }
   EXPECT_NE(first, other);
+}
+
+TEST(Sampler, ChoicesOfOneSeedDrawApartAndTheFirstAsIfAlone) {
+  const auto row = random_row(500, 4);
+  const std::vector<TokenId> prompt = {1, 2, 3};
+  std::vector<std::vector<TokenId>> drawn(3);
+  Sampler sampler(500);
+  for (std::uint32_t choice = 0; choice < 3; ++choice) {
+    SamplingParams p;
+    p.seed = 99;
+    p.choice = choice;
+    const SlotId slot(static_cast<std::int32_t>(choice));
+    sampler.add_slot(slot, p, prompt, {});
+    for (int i = 0; i < 20; ++i) {
+      auto copy = row;
+      drawn[choice].push_back(sampler.sample(slot, copy, {}, nullptr));
+    }
+  }
+  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_NE(drawn[1], drawn[2]);
+  EXPECT_EQ(random_bits(99, 5, 0), random_bits(99, 5, 0, 0));
+  EXPECT_NE(random_bits(99, 5, 0), random_bits(99, 5, 0, 1));
 }
 
 TEST(SamplingParams, ValidationNamesTheField) {

@@ -20,7 +20,8 @@ struct SamplingParams {
   double min_p = 0.0;
   double presence_penalty = 0.0, frequency_penalty = 0.0;  // over generated tokens
   double repetition_penalty = 1.0;                         // over prompt and generated tokens
-  std::uint64_t seed = 0;                             // resolved: a request without one drew it
+  std::uint64_t seed = 0;    // resolved: a request without one drew it
+  std::uint32_t choice = 0;  // which of a request's answers (n > 1): part of the key of its draws
   std::vector<std::pair<TokenId, float>> logit_bias;  // clamped to [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // empty: all
   std::vector<std::vector<TokenId>> bad_words;        // sequences that must not be completed

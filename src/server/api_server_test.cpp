@@ -79,6 +79,57 @@ TEST(ApiServer, SeveralPromptsKeepTheirOrder) {
   EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 4);
 }
 
+TEST(ApiServer, ChoicesAreGroupedByPromptAndThePromptCountsOnce) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions",
+                        R"({"prompt": ["a", "bcd"], "n": 2, "max_tokens": 2, "echo": true})");
+  const std::vector<std::string> want{"ahe", "ael", "bcdhe", "bcdel"};
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(body.at("choices").at(i).at("index").as_int64(), static_cast<std::int64_t>(i));
+    EXPECT_EQ(body.at("choices").at(i).at("text").as_string(), want[i]);
+  }
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 4);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 8);
+  const auto chat = ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "n": 3})");
+  ASSERT_EQ(chat.at("choices").as_array().size(), 3U);
+  EXPECT_EQ(chat.at("choices").at(2).at("message").at("content").as_string(), "llo w");
+  ask(server, "/v1/completions", R"({"prompt": ["a", "b"], "n": 16384})", 400);
+}
+
+TEST(ApiServer, BestOfGivesTheBestByMeanLogprob) {
+  FakeServer server;
+  const auto body = ask(server, "/v1/completions",
+                        R"({"prompt": ["a", "b"], "n": 2, "best_of": 4, "max_tokens": 3})");
+  ASSERT_EQ(body.at("choices").as_array().size(), 4U);
+  for (const std::size_t first : {0U, 2U}) {
+    EXPECT_EQ(body.at("choices").at(first).at("text").as_string(), "lo ");
+    EXPECT_EQ(body.at("choices").at(first + 1).at("text").as_string(), "llo");
+    EXPECT_TRUE(body.at("choices").at(first).at("logprobs").is_null());
+  }
+  EXPECT_EQ(body.at("choices").at(3).at("index").as_int64(), 3);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 2);
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 24);
+}
+
+TEST(ApiServer, StreamsOfSeveralChoicesEndEachOfThem) {
+  FakeServer server;
+  const auto events = ask_stream(server, "/v1/chat/completions",
+                                 std::string(kChat) + R"(, "n": 2, "stream": true})");
+  std::map<std::int64_t, std::string> texts;
+  std::map<std::int64_t, int> starts, ends;
+  for (const auto& event : events) {
+    const auto& choice = event.at("choices").at(0);
+    const std::int64_t index = choice.at("index").as_int64();
+    const auto& delta = choice.at("delta").as_object();
+    starts[index] += delta.contains("role") ? 1 : 0;
+    if (delta.contains("content")) texts[index] += json::value_to<std::string>(delta.at("content"));
+    if (!choice.at("finish_reason").is_null()) ++ends[index];
+  }
+  EXPECT_EQ(texts, (std::map<std::int64_t, std::string>{{0, "hello"}, {1, "ello "}}));
+  EXPECT_EQ(starts, (std::map<std::int64_t, int>{{0, 1}, {1, 1}}));
+  EXPECT_EQ(ends, starts);
+}
+
 TEST(ApiServer, EchoWithLogprobsCoversPromptAndAnswer) {
   FakeServer server;
   const auto body = ask(server, "/v1/completions",

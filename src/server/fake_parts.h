@@ -53,8 +53,9 @@ class FakeText : public TextService {
 };
 
 // Answers each request on a thread of its own: the script's tokens, one delta each, until
-// max_tokens. With hold(), requests stop after their first token until they are aborted or
-// release() is called.
+// max_tokens. Choice c > 0 leaves out the script's first c tokens and has log-probabilities of
+// -0.5 / (c + 1): the last one is the best. With hold(), requests stop after their first token
+// until they are aborted or release() is called.
 class FakeGenerator : public Generator {
  public:
   explicit FakeGenerator(std::string script = "hello world") : script_(std::move(script)) {}
@@ -63,12 +64,14 @@ class FakeGenerator : public Generator {
     for (auto& thread : threads_) thread.join();
   }
   RequestId next_id() override { return RequestId(++last_id_); }
-  Status submit(Request request) override {
+  Status submit(std::vector<Request> requests) override {
     if (refuse_) return make_error(ErrorCode::kUnavailable, "the queue is full");
     std::lock_guard lock(mutex_);
-    ++running_;
-    last_request_ = std::make_shared<Request>(request);
-    threads_.emplace_back([this, request = std::move(request)]() mutable { run(request); });
+    for (Request& request : requests) {
+      ++running_;
+      last_request_ = std::make_shared<Request>(request);
+      threads_.emplace_back([this, request = std::move(request)]() mutable { run(request); });
+    }
     return {};
   }
   void abort_all() override {
@@ -115,7 +118,9 @@ class FakeGenerator : public Generator {
   }
 
   void run(const Request& request) {
-    const std::string_view script = script_;
+    const std::uint32_t choice = request.sampling->choice;
+    const std::string_view script =
+        std::string_view(script_).substr(std::min<std::size_t>(choice, script_.size()));
     const auto limit = static_cast<std::size_t>(request.stop.max_tokens);
     for (std::size_t i = 0; i < limit; ++i) {
       OutputDelta delta;
@@ -125,6 +130,7 @@ class FakeGenerator : public Generator {
       token.text = end ? "" : std::string(1, script[i]);
       token.has_logprobs = request.sampling->logprobs >= 0;
       token.logprobs = scores(token.id, request.sampling->logprobs);
+      if (choice > 0) token.logprobs.logprob /= static_cast<float>(choice + 1);
       delta.text = token.text;
       delta.tokens.push_back(token);
       if (i == 0 && request.sampling->prompt_logprobs >= 0) {

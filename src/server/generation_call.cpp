@@ -58,11 +58,9 @@ void GenerationCall::begin(std::vector<Request> requests) {
     });
     running_.push_back({request.id, request.channel, false});
   }
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (auto status = generator_->submit(std::move(requests[i])); !status) {
-      for (std::size_t j = i; j < running_.size(); ++j) running_[j].finished = true;  // never began
-      return fail(status.error());
-    }
+  if (auto status = generator_->submit(std::move(requests)); !status) {
+    for (Running& running : running_) running.finished = true;  // none has begun
+    fail(status.error());
   }
 }
 

@@ -1,6 +1,8 @@
 // The engine as the protocol layer sees it. Thread safe. A fake stands in for it in tests.
 #pragma once
 
+#include <vector>
+
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -12,7 +14,7 @@ class Generator {
  public:
   virtual ~Generator() = default;
   virtual RequestId next_id() = 0;
-  virtual Status submit(Request request) = 0;
+  virtual Status submit(std::vector<Request> requests) = 0;  // all of them, or none
   virtual void abort(RequestId id) = 0;
   virtual EngineStats stats() const = 0;
   virtual bool reset_prefix_cache() = 0;
@@ -25,7 +27,9 @@ class EngineGenerator : public Generator {
  public:
   explicit EngineGenerator(Engine* engine) : engine_(engine) {}
   RequestId next_id() override { return engine_->next_id(); }
-  Status submit(Request request) override { return engine_->submit(std::move(request)); }
+  Status submit(std::vector<Request> requests) override {
+    return engine_->submit(std::move(requests));
+  }
   void abort(RequestId id) override { engine_->abort(id); }
   EngineStats stats() const override { return engine_->stats(); }
   bool reset_prefix_cache() override { return engine_->reset_prefix_cache(); }

@@ -84,6 +84,9 @@ struct RequestTemplate {
   bool fresh_seed = false;  // every choice draws its own
 };
 Result<RequestTemplate> make_template(const ProtocolContext& context, const CommonRequest& request);
+// Appends the requests of all choices for the prompt of `first`, and what the answer shows of them.
+void add_choices(const ProtocolContext& context, const CommonRequest& request, Request first,
+                 const std::string& prompt_text, PreparedCall* call, std::vector<Choice>* choices);
 // The engine's request for one prompt. default_max_tokens: of a request that sets none; 0: what the
 // context leaves.
 Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request,

@@ -43,6 +43,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.tokens_as_ids =
       request.return_tokens_as_token_ids.value_or(options.return_tokens_as_token_ids);
   out.cached_tokens = options.enable_prompt_tokens_details;
+  out.n = static_cast<std::size_t>(request.n);
+  out.candidates = static_cast<std::size_t>(request.num_candidates());
   return out;
 }
 
@@ -89,9 +91,8 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   PreparedCall out;
   QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),
                                                  0, options.id, info.arrival_s, "messages"));
-  std::vector<Choice> choices(1);
-  choices[0].prompt = engine_request.prompt;
-  out.requests.push_back(std::move(engine_request));
+  std::vector<Choice> choices;
+  add_choices(context, request, std::move(engine_request), {}, &out, &choices);
   out.answer = make_chat_answer(std::move(options), context.text, std::move(choices));
   return out;
 }

@@ -6,6 +6,7 @@ namespace quire {
 namespace {
 
 constexpr std::int32_t kDefaultMaxTokens = 16;  // OpenAI's
+constexpr std::size_t kMaxChoices = 16384;      // of all prompts of one request
 
 AnswerOptions answer_options(const ProtocolContext& context, const CompletionRequest& request,
                              const CallInfo& info, std::string model) {
@@ -26,6 +27,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const CompletionReq
       request.return_tokens_as_token_ids.value_or(context.options->return_tokens_as_token_ids);
   out.cached_tokens = context.options->enable_prompt_tokens_details;
   out.score_only = request.max_tokens == 0;
+  out.n = static_cast<std::size_t>(request.n);
+  out.candidates = static_cast<std::size_t>(request.num_candidates());
   return out;
 }
 
@@ -56,6 +59,14 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
     return field_error("prompt", "`prompt` may hold at most {} prompts, but it holds {}",
                        context.options->max_prompts, request.prompts.size());
   }
+  const std::size_t num_choices =
+      request.prompts.size() * static_cast<std::size_t>(request.num_candidates());
+  if (num_choices > kMaxChoices) {
+    return field_error(request.best_of ? "best_of" : "n",
+                       "{} prompts with {} answers each are {} answers, but one request may ask "
+                       "for at most {}",
+                       request.prompts.size(), request.num_candidates(), num_choices, kMaxChoices);
+  }
   if (request.logprobs.value_or(0) > context.options->max_logprobs) {
     return field_error("logprobs", "`logprobs` must be at most {} (--max-logprobs), but it is {}",
                        context.options->max_logprobs, *request.logprobs);
@@ -69,15 +80,16 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
   const AnswerOptions options = answer_options(context, request, info, std::move(model));
 
   PreparedCall out;
-  std::vector<Choice> choices(request.prompts.size());
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    QUIRE_ASSIGN(auto ids, take_prompt(context, request, i, &choices[i].prompt_text));
-    const std::string id = choices.size() == 1 ? options.id : fmt::format("{}-{}", options.id, i);
+  std::vector<Choice> choices;
+  const std::size_t num_prompts = request.prompts.size();
+  for (std::size_t i = 0; i < num_prompts; ++i) {
+    std::string echo_text;
+    QUIRE_ASSIGN(auto ids, take_prompt(context, request, i, &echo_text));
+    const std::string id = num_prompts == 1 ? options.id : fmt::format("{}-{}", options.id, i);
     QUIRE_ASSIGN(auto engine_request,
                  make_request(context, request, parts, std::move(ids), kDefaultMaxTokens, id,
                               info.arrival_s, "prompt"));
-    choices[i].prompt = engine_request.prompt;
-    out.requests.push_back(std::move(engine_request));
+    add_choices(context, request, std::move(engine_request), echo_text, &out, &choices);
   }
   // Only echo, and no scores: nothing to compute.
   if (options.score_only && parts.sampling.prompt_logprobs < 0) out.requests.clear();

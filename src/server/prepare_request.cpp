@@ -79,6 +79,23 @@ Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
   return out;
 }
 
+// All choices for the prompt of `request`, which becomes the first.
+std::vector<Request> make_choices(const ProtocolContext& context, Request request,
+                                  std::int32_t count) {
+  std::vector<Request> requests;
+  if (count > 1) request.family = request.id;
+  for (std::int32_t i = 1; i < count; ++i) {
+    Request& other = requests.emplace_back(request);
+    other.id = context.generator->next_id();
+    other.external_id += fmt::format("-{}", i);
+    SamplingParams sampling = *request.sampling;
+    sampling.choice = static_cast<std::uint32_t>(i);
+    other.sampling = std::make_shared<const SamplingParams>(std::move(sampling));
+  }
+  requests.insert(requests.begin(), std::move(request));
+  return requests;
+}
+
 }  // namespace
 
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model) {
@@ -151,6 +168,8 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
   }
   QUIRE_TRY(add_bad_words(context, request, &sampling));
   sampling.min_tokens = request.min_tokens;
+  // The best are chosen by their log-probabilities.
+  if (request.num_candidates() > request.n) sampling.logprobs = 0;
   if (request.prompt_logprobs) {
     QUIRE_TRY(check_logprobs(*request.prompt_logprobs, "prompt_logprobs", options.max_logprobs));
     sampling.prompt_logprobs = *request.prompt_logprobs;
@@ -194,6 +213,16 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
   out.cache_salt = request.cache_salt.empty() ? 0 : hash_text(request.cache_salt);
   out.arrival_s = arrival_s;
   return out;
+}
+
+void add_choices(const ProtocolContext& context, const CommonRequest& request, Request first,
+                 const std::string& prompt_text, PreparedCall* call, std::vector<Choice>* choices) {
+  for (Request& made : make_choices(context, std::move(first), request.num_candidates())) {
+    Choice& choice = choices->emplace_back();
+    choice.prompt = made.prompt;
+    choice.prompt_text = prompt_text;
+    call->requests.push_back(std::move(made));
+  }
 }
 
 }  // namespace quire

@@ -42,6 +42,13 @@ class RecurrentStore {
     if (start_pos == 0) std::fill(p, p + floats, 0.0f);
     return p;
   }
+  // All layers' parts of a slot, to another slot.
+  void copy(std::int32_t from, std::int32_t to) {
+    QUIRE_CHECK(from >= 0 && from < slots_ && to >= 0 && to < slots_, "slots {}, {} of {}", from,
+                to, slots_);
+    const float* const source = buffer_.as<float>() + from * floats_per_slot_;
+    std::copy(source, source + floats_per_slot_, buffer_.as<float>() + to * floats_per_slot_);
+  }
   std::int64_t bytes_per_slot() const {
     return floats_per_slot_ * static_cast<std::int64_t>(sizeof(float));
   }

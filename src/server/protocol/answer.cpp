@@ -40,6 +40,7 @@ void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events)
   Choice& choice = choices_[index];
   if (!options_.score_only) {
     choice.text += delta.text;
+    for (const OutputToken& token : delta.tokens) choice.logprob_sum += token.logprobs.logprob;
     choice.tokens.insert(choice.tokens.end(), std::make_move_iterator(delta.tokens.begin()),
                          std::make_move_iterator(delta.tokens.end()));
     choice.completion_tokens = std::max(choice.completion_tokens, delta.completion_tokens);
@@ -111,10 +112,11 @@ json::object Answer::usage_json(std::int64_t prompt, std::int64_t completion,
 
 json::object Answer::total_usage() const {
   std::int64_t prompt = 0, completion = 0, cached = 0;
-  for (const auto& choice : choices_) {
-    prompt += static_cast<std::int64_t>(choice.prompt->size());
-    completion += choice.completion_tokens;
-    cached += choice.cached_tokens;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    completion += choices_[i].completion_tokens;
+    if (i % options_.candidates != 0) continue;  // the prompt counts once
+    prompt += static_cast<std::int64_t>(choices_[i].prompt->size());
+    cached += choices_[i].cached_tokens;
   }
   return usage_json(prompt, completion, cached);
 }
@@ -127,7 +129,29 @@ void Answer::end_stream(std::string* events) const {
   *events += sse_event("[DONE]");
 }
 
+double Answer::mean_logprob(const Choice& choice) {
+  return choice.logprob_sum / std::max(1, choice.completion_tokens);
+}
+
+// Of each prompt's candidates the best n, best first; of equals the one that was made first.
+void Answer::keep_best() {
+  if (options_.candidates == options_.n) return;
+  std::vector<Choice> best;
+  for (std::size_t begin = 0; begin < choices_.size(); begin += options_.candidates) {
+    const auto first = choices_.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = first + static_cast<std::ptrdiff_t>(options_.candidates);
+    std::stable_sort(first, last, [](const Choice& a, const Choice& b) {
+      return mean_logprob(a) > mean_logprob(b);
+    });
+    std::move(first, first + static_cast<std::ptrdiff_t>(options_.n), std::back_inserter(best));
+  }
+  choices_ = std::move(best);
+  options_.candidates = options_.n;
+}
+
 std::string Answer::body() {
+  const json::object usage = total_usage();  // of all candidates
+  keep_best();
   json::object out;
   out["id"] = options_.id;
   out["object"] = json_view(object_name());
@@ -137,7 +161,7 @@ std::string Answer::body() {
   for (std::size_t i = 0; i < choices_.size(); ++i)
     values.emplace_back(choice_json(i, choices_[i]));
   out["choices"] = std::move(values);
-  out["usage"] = total_usage();
+  out["usage"] = usage;
   out["system_fingerprint"] = nullptr;
   add_to_body(out);
   return json::serialize(out);

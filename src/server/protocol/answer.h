@@ -27,6 +27,8 @@ struct AnswerOptions {
   bool return_token_ids = false, tokens_as_ids = false;
   bool cached_tokens = false;  // usage tells them
   bool score_only = false;     // max_tokens 0: the one token that the engine made is not shown
+  // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
+  std::size_t n = 1, candidates = 1;
 };
 
 struct Choice {
@@ -40,6 +42,7 @@ struct Choice {
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
   std::int32_t completion_tokens = 0, cached_tokens = 0;
+  double logprob_sum = 0;       // of the tokens that came with log-probabilities
   bool started = false;         // a stream has sent its first chunk
   std::size_t next_offset = 0;  // characters of text before the next token
 };
@@ -60,6 +63,8 @@ class Answer {
   std::size_t num_choices() const { return choices_.size(); }
 
  protected:
+  // Mean log-probability per token: what the best of several candidates have most of.
+  static double mean_logprob(const Choice& choice);
   // Events for what `choice` has collected; may decide that there is nothing worth one.
   virtual void emit(std::size_t index, Choice& choice, std::string* events) = 0;
   virtual boost::json::object choice_json(std::size_t index, Choice& choice) = 0;
@@ -82,6 +87,7 @@ class Answer {
   std::vector<Choice> choices_;
 
  private:
+  void keep_best();
   const std::string& event_prefix() const;
   mutable std::string prefix_;  // of every event: id, object, created, model
 };

@@ -15,6 +15,7 @@ constexpr double kMaxInt64 = 9.3e18;
 constexpr double kAnyNumber = 1.7e308;
 constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxRequestIdBytes = 256;
+constexpr double kMaxChoices = 16384;  // vLLM's limit of n
 
 Status read_stream_options(R& request, const json::value& value, const Field<R>& field) {
   const auto* object = value.if_object();
@@ -56,10 +57,6 @@ Status read_only(const json::value& value, std::string_view name, double min, do
   if (number == allowed) return {};
   return field_error(name, "`{}` = {} is not supported yet by this version: use {}", name, number,
                      allowed);
-}
-Status read_n(R&, const json::value& value, const Field<R>& field) {
-  QUIRE_TRY(read_integer(value, field.name, 1, 16384));
-  return read_only(value, field.name, 1, 1);
 }
 Status read_priority(R&, const json::value& value, const Field<R>& field) {
   QUIRE_TRY(read_integer(value, field.name, -kMaxInt64, kMaxInt64));
@@ -107,7 +104,8 @@ std::span<const Field<CommonRequest>> common_fields() {
       number_field<&R::frequency_penalty>("frequency_penalty", -2, 2),
       number_field<&R::repetition_penalty>("repetition_penalty", 0, kAnyNumber, true),
       integer_field<&R::seed>("seed", -kMaxInt64, kMaxInt64),
-      custom_field<R>("n", &read_n),
+      integer_field<&R::n>("n", 1, kMaxChoices),
+      integer_field<&R::best_of>("best_of", 1, kMaxChoices),
       strings_field<&R::stop>("stop", 4),
       integers_field<&R::stop_token_ids>("stop_token_ids", 0, kMaxInt32),
       bool_field<&R::include_stop_str_in_output>("include_stop_str_in_output"),
@@ -159,8 +157,23 @@ Status check_request_id(const std::string& id) {
   return {};
 }
 
+Status check_best_of(const CommonRequest& request) {
+  if (request.num_candidates() < request.n) {
+    return field_error("best_of", "`best_of` must be at least `n` = {}, but it is {}", request.n,
+                       *request.best_of);
+  }
+  if (request.stream && request.num_candidates() > request.n) {
+    return field_error("best_of",
+                       "`best_of` = {} is not possible with `stream` = true: which {} of them are "
+                       "the best is known at the end only",
+                       *request.best_of, request.n);
+  }
+  return {};
+}
+
 Status check_common(const CommonRequest& request) {
   QUIRE_TRY(check_request_id(request.request_id));
+  QUIRE_TRY(check_best_of(request));
   if (request.has_stream_options && !request.stream) {
     return field_error("stream_options", "`stream_options` may only be given with `stream` = true");
   }

@@ -23,7 +23,9 @@ struct CommonRequest {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int32_t> top_k;
   double presence_penalty = 0, frequency_penalty = 0;
-  std::optional<std::int64_t> seed;  // -1 as absent
+  std::optional<std::int64_t> seed;     // -1 as absent
+  std::int32_t n = 1;                   // answers per prompt
+  std::optional<std::int32_t> best_of;  // answers made per prompt, of which the best n are given
   std::vector<std::string> stop;
   std::vector<std::int32_t> stop_token_ids;
   bool include_stop_str_in_output = false, ignore_eos = false;
@@ -40,6 +42,8 @@ struct CommonRequest {
   bool return_token_ids = false;
   std::optional<bool> return_tokens_as_token_ids;
   std::string request_id, cache_salt;
+
+  std::int32_t num_candidates() const { return best_of.value_or(n); }  // per prompt
 };
 
 std::span<const Field<CommonRequest>> common_fields();

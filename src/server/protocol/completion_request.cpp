@@ -48,19 +48,12 @@ Status read_prompt(R& request, const json::value& value, const Field<R>& field) 
   return {};
 }
 
-Status read_best_of(R&, const json::value& value, const Field<R>& field) {
-  QUIRE_ASSIGN(const auto best_of, read_integer(value, field.name, 1, 16384));
-  if (best_of == 1) return {};
-  return field_error(field.name, "`best_of` = {} is not supported by this version: use 1", best_of);
-}
-
 }  // namespace
 
 Result<CompletionRequest> parse_completion_request(std::string_view body) {
   static const std::array kTable{
       custom_field<R>("prompt", &read_prompt),
       integer_field<&R::logprobs>("logprobs", 0, kMaxInt32),
-      custom_field<R>("best_of", &read_best_of),
       unsupported_field<R>("suffix"),
   };
   static constexpr std::array<Field<R>, 3> kIgnored{{{"user"}, {"metadata"}, {"service_tier"}}};

@@ -36,7 +36,10 @@ const Case kCommon[] = {
     {"n", "0", "at least 1"},
     {"n", "\"two\"", "`n`"},
     {"n", "1", ""},
-    {"n", "3", "not supported"},
+    {"n", "3", ""},
+    {"n", "16385", "at most 16384"},
+    {"best_of", "0", "best_of"},
+    {"best_of", "5", ""},
     {"presence_penalty", "2.5", "presence_penalty"},
     {"frequency_penalty", "-2.5", "frequency_penalty"},
     {"repetition_penalty", "0", "repetition_penalty"},
@@ -106,8 +109,7 @@ TEST(CompletionRequest, Fields) {
   for (const auto& c : kCommon)
     check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
   const Case own[] = {{"logprobs", "-1", "logprobs"}, {"logprobs", "true", "logprobs"},
-                      {"logprobs", "0", ""},          {"best_of", "2", "best_of"},
-                      {"best_of", "1", ""},           {"suffix", "\"END\"", "suffix"},
+                      {"logprobs", "0", ""},          {"suffix", "\"END\"", "suffix"},
                       {"suffix", "\"\"", ""},         {"echo", "\"x\"", "echo"}};
   for (const auto& c : own) check(parse_completion_request, "{\"prompt\": \"x\"", c);
 }
@@ -124,6 +126,20 @@ TEST(CompletionRequest, Prompts) {
   EXPECT_EQ(std::get<1>(parse_completion_request("{\"prompt\": [1, 2]}")->prompts.at(0)),
             (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(parse_completion_request("{\"prompt\": [[1, 2], [3]]}")->prompts.size(), 2U);
+}
+
+TEST(CompletionRequest, BestOfIsAtLeastN) {
+  const auto parse = [](std::string_view fields) {
+    return parse_completion_request(fmt::format(R"({{"prompt": "x", {}}})", fields));
+  };
+  EXPECT_EQ(parse(R"("n": 2, "best_of": 4)")->num_candidates(), 4);
+  EXPECT_EQ(parse(R"("n": 2)")->num_candidates(), 2);
+  EXPECT_TRUE(parse(R"("n": 2, "best_of": 2, "stream": true)"));
+  for (const char* bad : {R"("n": 2, "best_of": 1)", R"("best_of": 2, "stream": true)"}) {
+    const auto request = parse(bad);
+    ASSERT_FALSE(request) << bad;
+    EXPECT_EQ(request.error().param, "best_of");
+  }
 }
 
 TEST(CompletionRequest, RulesBetweenFields) {
