@@ -118,6 +118,13 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
                    flags.enable_prefix_caching,
                    "Share the KV blocks of equal prompt beginnings (default: on)");
+  command
+      .add_option("--mamba-block-size", flags.mamba_block_size,
+                  "Models with recurrent state: tokens from one prefix cache entry to the next, a "
+                  "multiple of --block-size (default: about 256)")
+      ->check(CLI::Range(8, 1 << 20));
+  command.add_option("--state-cache-memory-bytes", flags.state_cache_memory_bytes,
+                     "Memory of the prefix cache's recurrent states, e.g. 512M; 0: none");
   command.add_option("--chat-template", flags.chat_template,
                      "Jinja template: a file, or the text itself");
   command.add_option("--seed", flags.seed, "Seed of the seeds of requests that bring none")

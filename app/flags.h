@@ -42,7 +42,9 @@ struct EngineFlags {
   std::optional<std::string> kv_cache_memory_bytes;  // "2G"
   std::optional<std::int32_t> num_gpu_blocks_override;
   bool enable_prefix_caching = true;
-  std::string chat_template;  // a file, or the template itself
+  std::optional<std::int32_t> mamba_block_size;  // tokens from a state's snapshot to the next
+  std::optional<std::string> state_cache_memory_bytes;  // of these snapshots
+  std::string chat_template;                            // a file, or the template itself
   std::uint64_t seed = 0;
 };
 

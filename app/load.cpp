@@ -123,9 +123,31 @@ Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
     QUIRE_ASSIGN(options.kv_cache_bytes,
                  parse_bytes("--kv-cache-memory-bytes", *flags.kv_cache_memory_bytes));
   }
+  if (flags.state_cache_memory_bytes) {
+    QUIRE_ASSIGN(options.snapshot_bytes,
+                 parse_bytes("--state-cache-memory-bytes", *flags.state_cache_memory_bytes));
+  }
   options.num_blocks_override = flags.num_gpu_blocks_override;
   options.max_num_seqs = flags.max_num_seqs;
   return options;
+}
+
+// Sets the interval; returns how many snapshots of recurrent state there are.
+Result<std::int32_t> size_snapshots(LoadedModel& model, const EngineFlags& flags,
+                                    std::int64_t state_bytes) {
+  constexpr std::int32_t kDefaultInterval = 256;
+  const std::int32_t block = flags.block_size;
+  model.snapshot_interval =
+      flags.mamba_block_size.value_or((kDefaultInterval + block - 1) / block * block);
+  if (model.snapshot_interval % block != 0) {
+    return field_error("--mamba-block-size",
+                       "--mamba-block-size {} is not a multiple of --block-size {}",
+                       model.snapshot_interval, block);
+  }
+  if (!flags.enable_prefix_caching) return 0;
+  QUIRE_ASSIGN(KvSizingOptions options, sizing_options(flags));
+  options.max_model_len = model.config.max_position;
+  return num_state_snapshots(state_bytes, model.snapshot_interval, options, read_memory_limits());
 }
 
 // Sets max_model_len and the KV cache's size.
@@ -220,21 +242,34 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   QUIRE_ASSIGN(const DType kv_dtype, resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,
                                                       model.config.stored_dtype, model.is_gguf));
   const KvGeometry geometry = network->kv_geometry(flags.block_size, kv_dtype);
-  const std::int64_t state_bytes = network->state_bytes_per_slot * flags.max_num_seqs;
+  QUIRE_ASSIGN(const std::int32_t num_snapshots,
+               size_snapshots(model, flags, network->state_bytes_per_slot));
+  const std::int64_t snapshot_bytes = network->state_bytes_per_slot * num_snapshots;
+  const std::int64_t state_bytes =
+      network->state_bytes_per_slot * flags.max_num_seqs + snapshot_bytes;
   QUIRE_TRY(size_memory(model, flags, geometry, network->weight_bytes + state_bytes));
   ModelRunner::Options runner;
   runner.max_num_batched_tokens = flags.max_num_batched_tokens;
   runner.max_num_seqs = flags.max_num_seqs;
+  runner.num_snapshots = num_snapshots;
   runner.geometry = geometry;
   runner.num_blocks = model.kv.num_blocks;
   model.runner =
       std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
   model.runner->warm_up();
-  model.prefix_caching = flags.enable_prefix_caching && !model.runner->capacity().recurrent_state;
-  if (model.runner->capacity().recurrent_state) {
-    stage.done(
-        "recurrent state: {:.1f} MiB for {} sequences; no prefix caching, which would skip it",
-        static_cast<double>(state_bytes) / kMiB, flags.max_num_seqs);
+  const bool recurrent = model.runner->capacity().recurrent_state;
+  model.prefix_caching = flags.enable_prefix_caching && (!recurrent || num_snapshots > 0);
+  if (recurrent) {
+    stage.done("recurrent state: {:.1f} MiB for {} sequences",
+               static_cast<double>(state_bytes - snapshot_bytes) / kMiB, flags.max_num_seqs);
+  }
+  if (recurrent && model.prefix_caching) {
+    stage.done("prefix cache of states: {:.1f} MiB for {} snapshots, one every {} tokens",
+               static_cast<double>(snapshot_bytes) / kMiB, num_snapshots, model.snapshot_interval);
+  } else if (recurrent) {
+    stage.done("no prefix caching: {}", flags.enable_prefix_caching
+                                            ? "no memory is given to snapshots of the state"
+                                            : "--no-enable-prefix-caching");
   }
   if (model.kv.num_blocks.empty()) {
     stage.done("no KV cache: no layer attends; sequences of up to {} tokens", model.max_model_len);
@@ -255,6 +290,9 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFla
   options.scheduler.max_model_len = static_cast<std::int32_t>(model.max_model_len);
   options.scheduler.kv.block_size = flags.block_size;
   options.scheduler.kv.enable_prefix_caching = model.prefix_caching;
+  options.scheduler.kv.recurrent_state = model.runner->capacity().recurrent_state;
+  options.scheduler.kv.num_snapshots = model.runner->capacity().num_snapshots;
+  options.scheduler.kv.snapshot_interval = model.snapshot_interval;
   for (std::size_t g = 0; g < model.kv.num_blocks.size(); ++g) {
     const KvGroup& group = model.runner->capacity().geometry.groups[g];
     options.scheduler.kv.groups.push_back({model.kv.num_blocks[g], group.window, false});

@@ -26,7 +26,8 @@ struct LoadedModel {
   std::vector<TokenId> end_ids;         // ends of a turn, from every place that names one
   std::unique_ptr<ModelRunner> runner;  // moved into the engine by start_engine
   KvSizing kv;
-  bool prefix_caching = true;  // as asked, and the model can
+  std::int32_t snapshot_interval = 0;  // tokens from one snapshot of recurrent state to the next
+  bool prefix_caching = true;          // as asked, and the model can
 };
 
 // Path of the default model next to the source tree or the executable, or an error that says how to

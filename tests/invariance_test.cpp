@@ -145,6 +145,51 @@ TEST_P(Invariance, SameBitsForEveryThreadCountAndBlockSize) {
   }
 }
 
+class RecurrentInvariance : public Invariance {};
+
+// Requests whose prompts begin like the followed one's leave snapshots of the state behind.
+TEST_P(RecurrentInvariance, SameBitsFromSnapshots) {
+  EngineFlags flags;
+  flags.block_size = 8;
+  const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
+  SamplingParams sampling;
+  sampling.temperature = 0;
+  const auto run = [&](FollowOptions options) {
+    options.block_size = 8;
+    return run_followed(*model.runner, static_cast<std::int32_t>(model.max_model_len),
+                        long_prompt(), sampling, 24, options);
+  };
+  FollowOptions uncached;
+  uncached.prefix_caching = false;
+  const Followed alone = run(uncached);
+  EXPECT_EQ(alone.cached_tokens, 0);
+  std::int64_t preemptions = 0;
+  for (const std::int32_t num_snapshots : {200, 4}) {
+    std::int32_t most_cached = 0;
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      FollowOptions options;
+      options.others = 31;
+      options.lead_steps = 25;
+      options.seed = seed;
+      options.num_snapshots = num_snapshots;
+      options.snapshot_interval = seed % 2 == 0 ? 8 : 24;
+      options.num_blocks = seed > 3 ? 40 : 400;
+      options.max_num_batched_tokens = seed % 3 == 0 ? 19 : 512;
+      const Followed got = run(options);
+      expect_same_bits(alone, got, "from snapshots");
+      EXPECT_EQ(got.cached_tokens % std::max(options.snapshot_interval, 8), 0);
+      most_cached = std::max(most_cached, got.cached_tokens);
+      preemptions += got.preemptions;
+    }
+    if (num_snapshots > 100) {
+      EXPECT_GE(most_cached, 24);
+    }
+  }
+  if (has_full_attention(model)) {
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                          ::testing::Values(Case{"tests/golden/llama", "float32"},
                                            Case{"tests/golden/llama", "auto"},
@@ -160,14 +205,13 @@ INSTANTIATE_TEST_SUITE_P(Windows, Invariance,
                                            Case{"tests/golden/llama4_text", "auto"}));
 
 // A state per sequence besides K and V, or instead of them.
-INSTANTIATE_TEST_SUITE_P(Recurrent, Invariance,
-                         ::testing::Values(Case{"tests/golden/mamba", "float32"},
-                                           Case{"tests/golden/mamba2", "auto"},
-                                           Case{"tests/golden/jamba", "float32"},
-                                           Case{"tests/golden/qwen3_next", "float32"},
-                                           Case{"tests/golden/qwen3_next", "auto"},
-                                           Case{"tests/golden/lfm2", "auto"},
-                                           Case{"tests/golden/lfm2_moe", "float32"}));
+const auto kRecurrent = ::testing::Values(
+    Case{"tests/golden/mamba", "float32"}, Case{"tests/golden/mamba2", "auto"},
+    Case{"tests/golden/jamba", "float32"}, Case{"tests/golden/qwen3_next", "float32"},
+    Case{"tests/golden/qwen3_next", "auto"}, Case{"tests/golden/lfm2", "auto"},
+    Case{"tests/golden/lfm2_moe", "float32"});
+INSTANTIATE_TEST_SUITE_P(Recurrent, Invariance, kRecurrent);
+INSTANTIATE_TEST_SUITE_P(Recurrent, RecurrentInvariance, kRecurrent);
 
 }  // namespace
 }  // namespace quire

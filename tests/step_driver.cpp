@@ -128,7 +128,10 @@ SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_m
   result.max_num_seqs = 64;
   result.max_model_len = max_model_len;
   result.kv.block_size = options.block_size;
-  result.kv.enable_prefix_caching = options.prefix_caching && !runner.capacity().recurrent_state;
+  result.kv.enable_prefix_caching = options.prefix_caching;
+  result.kv.recurrent_state = runner.capacity().recurrent_state;
+  result.kv.num_snapshots = std::min(options.num_snapshots, runner.capacity().num_snapshots);
+  result.kv.snapshot_interval = std::max(options.snapshot_interval, options.block_size);
   for (const KvGroup& group : runner.capacity().geometry.groups)
     result.kv.groups.push_back({options.num_blocks, group.window, false});
   return result;

@@ -33,6 +33,7 @@ struct FollowOptions {
   std::int32_t num_blocks = 64;
   std::int32_t block_size = 32;
   bool prefix_caching = true;
+  std::int32_t num_snapshots = 64, snapshot_interval = 32;  // of recurrent state
   int others = 0;              // requests that join and leave meanwhile
   int lead_steps = 0;          // steps that the others run before the followed one comes
   std::uint64_t seed = 1;

@@ -103,6 +103,7 @@ class Scheduler {
   };
 
   // scheduler_plan.cpp
+  std::int32_t row_tokens(const Sequence& sequence, std::int32_t budget) const;
   bool schedule_running(StepPlan& plan, std::int32_t& budget);
   void schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s);
   bool make_room(std::size_t i, std::int32_t num_tokens);

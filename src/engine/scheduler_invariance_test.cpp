@@ -69,7 +69,8 @@ struct Load {
   const char* name;
   std::int32_t budget, num_seqs, num_blocks;
   bool prefix_caching;
-  std::int32_t window = 0;  // of the second group
+  std::int32_t window = 0;     // of the second group
+  std::int32_t snapshots = 0;  // more than 0: recurrent state beside the blocks, or alone
 };
 
 class SchedulerInvariance : public testing::TestWithParam<Load> {};
@@ -84,6 +85,9 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   options.max_num_batched_tokens = load.budget;
   options.max_num_seqs = load.num_seqs;
   options.kv.enable_prefix_caching = load.prefix_caching;
+  options.kv.recurrent_state = load.snapshots > 0;
+  options.kv.num_snapshots = load.snapshots;
+  options.kv.snapshot_interval = 8;
   Rig rig(options);
   RandomRequests random(5);
   std::vector<Request> requests;
@@ -98,6 +102,9 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   for (const Request& request : requests) {
     SCOPED_TRACE(request.id.value);
     expect_same(rig.outputs[request.id.value], expected_output(request, kMaxModelLen), request);
+  }
+  if (load.snapshots >= 20) {
+    EXPECT_GT(rig.scheduler.stats().kv.hit_tokens, 0);
   }
   if (load.num_blocks > 0 && load.num_blocks <= 32 && load.num_seqs > 1) {
     EXPECT_GT(rig.scheduler.stats().preemptions, 0);
@@ -115,7 +122,12 @@ INSTANTIATE_TEST_SUITE_P(
         Load{"window_in_chunks", 7, 32, 2048, true, 9},
         Load{"window_few_blocks", 7, 32, 32, true, 8},
         Load{"window_few_blocks_uncached", 9, 32, 26, false, 3},
-        Load{"states_only", 64, 32, 0, true}, Load{"states_only_in_chunks", 5, 3, 0, true}),
+        Load{"states_only", 64, 32, 0, true}, Load{"states_only_in_chunks", 5, 3, 0, true},
+        Load{"snapshots", 64, 32, 2048, true, 0, 400},
+        Load{"snapshots_only", 64, 32, 0, true, 0, 400},
+        Load{"few_snapshots_only", 5, 3, 0, true, 0, 3},
+        Load{"few_snapshots_few_blocks", 7, 32, 26, true, 0, 5},
+        Load{"snapshots_window_few_blocks", 9, 32, 32, true, 8, 20}),
     [](const auto& load) { return std::string(load.param.name); });
 
 // One history: requests join, are aborted or finished from outside between plan and apply, and
@@ -129,6 +141,11 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   if (random.below(2) == 0) {
     const std::int32_t num_blocks = options.kv.groups[0].num_blocks;
     options.kv.groups.push_back({num_blocks, 1 + random.below(30), false});
+  }
+  if (random.below(3) == 0) {
+    options.kv.recurrent_state = true;
+    options.kv.num_snapshots = random.below(30);
+    options.kv.snapshot_interval = options.kv.block_size * (1 + random.below(3));
   }
   const std::int32_t positions = options.kv.groups[0].num_blocks * options.kv.block_size;
   options.max_model_len = std::min(kMaxModelLen, positions + 1);

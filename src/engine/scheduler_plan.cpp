@@ -20,8 +20,15 @@ StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
   std::int32_t budget = options_.max_num_batched_tokens;
   if (schedule_running(plan, budget)) schedule_waiting(plan, budget, now_s);
   fork_families(plan, now_s);  // last: what is planned now is not preempted in this step
+  kv_.publish_snapshots();
   if (plan.rows.empty()) in_flight_.pop_back();
   return plan;
+}
+
+// The one rule; of a model with recurrent state a row ends where a snapshot of it is kept.
+std::int32_t Scheduler::row_tokens(const Sequence& sequence, std::int32_t budget) const {
+  const std::int32_t to_snapshot = kv_.next_snapshot(sequence.num_computed) - sequence.num_computed;
+  return std::min({sequence.num_uncomputed(), budget, to_snapshot});
 }
 
 // False when blocks ran out: then nothing new may start in this step.
@@ -29,7 +36,7 @@ bool Scheduler::schedule_running(StepPlan& plan, std::int32_t& budget) {
   const std::int64_t preemptions_before = preemptions_;
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
-    const std::int32_t num_tokens = std::min(sequence.num_uncomputed(), budget);
+    const std::int32_t num_tokens = row_tokens(sequence, budget);
     if (num_tokens == 0) continue;  // its next token is still being computed
     if (!make_room(i, num_tokens)) return false;
     add_row(plan, sequence, num_tokens);
@@ -54,7 +61,7 @@ void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double no
     }
     running_.push_back(std::move(waiting_[next]));
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next));
-    const std::int32_t num_tokens = std::min(sequence.num_uncomputed(), budget);
+    const std::int32_t num_tokens = row_tokens(sequence, budget);
     QUIRE_CHECK(kv_.try_grow(sequence.kv, sequence.num_computed + num_tokens));
     add_row(plan, sequence, num_tokens);
     budget -= num_tokens;
@@ -147,6 +154,10 @@ void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tok
   in_flight_.back().sequences.push_back(sequence.request.id);
   sequence.num_computed = end_pos;
   kv_.commit(sequence.kv, sequence.tokens, end_pos);  // later rows of this very step can share
+  const BlockId from = std::exchange(sequence.kv.snapshot, kNoBlock);
+  if (from != kNoBlock) plan.state_loads.push_back({sequence.slot, from.value});
+  const BlockId to = kv_.take_snapshot(sequence.kv, sequence.tokens, end_pos);
+  if (to != kNoBlock) plan.state_saves.push_back({sequence.slot, to.value});
 }
 
 }  // namespace quire

@@ -35,7 +35,8 @@ class FakeExecutor {
  public:
   explicit FakeExecutor(const KvCacheOptions& kv)
       : block_size_(static_cast<std::size_t>(kv.block_size)),
-        recurrent_(kv.groups.empty() || !kv.enable_prefix_caching) {
+        recurrent_(kv.groups.empty() || kv.recurrent_state || !kv.enable_prefix_caching),
+        snapshots_(static_cast<std::size_t>(kv.num_snapshots)) {
     for (const auto& group : kv.groups) {
       memory_.emplace_back(static_cast<std::size_t>(group.num_blocks) * block_size_, -1);
       windows_.push_back(group.window);
@@ -48,6 +49,9 @@ class FakeExecutor {
       EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params, {}}).second);
     }
     copy(plan.copies);
+    for (const StepPlan::StateCopy& load : plan.state_loads) {
+      slots_.at(load.slot).state = snapshots_.at(static_cast<std::size_t>(load.snapshot));
+    }
     StepResult result;
     result.step = plan.step;
     std::size_t first = 0;
@@ -64,6 +68,9 @@ class FakeExecutor {
       result.rows.push_back(read(plan, r));
     }
     copy(plan.fork_copies);
+    for (const StepPlan::StateCopy& save : plan.state_saves) {
+      snapshots_.at(static_cast<std::size_t>(save.snapshot)) = slots_.at(save.slot).state;
+    }
     for (const StepPlan::Fork& fork : plan.forks) {
       EXPECT_TRUE(seen.insert(fork.slot).second);
       result.forks.push_back(draw_fork(plan, fork));
@@ -173,7 +180,8 @@ class FakeExecutor {
 
   std::size_t block_size_;
   bool recurrent_;
-  std::vector<std::int32_t> windows_;  // by group
+  std::vector<std::vector<TokenId>> snapshots_;  // the tokens of each
+  std::vector<std::int32_t> windows_;            // by group
   std::vector<std::vector<TokenId>>
       memory_;  // [group][block * block_size + offset]: token stored there
   std::map<SlotId, Slot> slots_;

@@ -21,10 +21,11 @@ class Executor {
     std::int64_t vocab_size = 0;
     std::int64_t model_bytes = 0;  // packed weights
     std::int64_t kv_bytes = 0;
-    // The model keeps a state per slot: a sequence starts at position 0, also after a preemption,
-    // and goes on where its last row ended. So no prefix hits.
+    // The model keeps a state per slot: a sequence starts at position 0 or from a snapshot, also
+    // after a preemption, and goes on where its last row ended.
     bool recurrent_state = false;
-    std::int64_t state_bytes = 0;  // of all slots
+    std::int32_t num_snapshots = 0;
+    std::int64_t state_bytes = 0;  // of all slots and snapshots
   };
   virtual const Capacity& capacity() const = 0;
   // Requests whose regimes differ must not share K and V of a common prefix (RoPE kinds that look

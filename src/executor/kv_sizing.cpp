@@ -7,6 +7,7 @@ namespace quire {
 namespace {
 
 constexpr double kDefaultShareOfFreeMemory = 0.4;
+constexpr double kSnapshotShareOfFreeMemory = 0.1;
 constexpr double kMiB = 1024.0 * 1024.0;
 
 // Bytes of one block in every group: groups have the same number of blocks.
@@ -80,6 +81,18 @@ Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions
   sizing.full_sequences =
       static_cast<double>(blocks) / static_cast<double>(std::max<std::int64_t>(per_sequence, 1));
   return sizing;
+}
+
+std::int32_t num_state_snapshots(std::int64_t state_bytes, std::int32_t interval,
+                                 const KvSizingOptions& options, const MemoryLimits& memory) {
+  if (state_bytes == 0) return 0;
+  const std::int64_t per_sequence = (options.max_model_len + interval - 1) / interval;
+  std::int64_t bytes = static_cast<std::int64_t>(static_cast<double>(memory.free_bytes) *
+                                                 kSnapshotShareOfFreeMemory);
+  bytes = std::min(bytes, per_sequence * options.max_num_seqs * state_bytes);
+  bytes = options.snapshot_bytes.value_or(bytes);
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>(bytes / state_bytes, std::numeric_limits<std::int32_t>::max()));
 }
 
 std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options,

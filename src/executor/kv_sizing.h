@@ -16,6 +16,7 @@ struct KvSizingOptions {
   std::optional<double> memory_utilization;    // --gpu-memory-utilization: of what the process may
                                                // use, weights included
   std::optional<std::int64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
+  std::optional<std::int64_t> snapshot_bytes;  // --state-cache-memory-bytes
   std::optional<std::int32_t> num_blocks_override;  // --num-gpu-blocks-override, for every group
   std::int32_t max_num_seqs = 128;
   std::int64_t max_model_len = 2048;
@@ -31,6 +32,11 @@ struct KvSizing {
 // saying which flag helps.
 Result<KvSizing> size_kv_cache(const KvGeometry& geometry, const KvSizingOptions& options,
                                const MemoryLimits& memory, std::int64_t model_bytes);
+// How many snapshots of recurrent state are kept, one of state_bytes every `interval` tokens: what
+// the option's bytes hold, or the smaller of what max_num_seqs sequences of max_model_len need and
+// 10 % of the free memory.
+std::int32_t num_state_snapshots(std::int64_t state_bytes, std::int32_t interval,
+                                 const KvSizingOptions& options, const MemoryLimits& memory);
 // The longest context that fits the memory of `options` (for --max-model-len auto), at most
 // `limit`.
 std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options,

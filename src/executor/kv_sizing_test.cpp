@@ -96,5 +96,21 @@ TEST(KvSizing, LongestContext) {
   EXPECT_EQ(longest_context(geometry(), options, kMemory, 0, 100), 0);
 }
 
+TEST(KvSizing, SnapshotsOfRecurrentState) {
+  KvSizingOptions options;
+  options.max_num_seqs = 4;
+  options.max_model_len = 1000;
+  const auto count = [&](std::int64_t state_bytes) {
+    return num_state_snapshots(state_bytes, 256, options, kMemory);
+  };
+  EXPECT_EQ(count(0), 0);        // no recurrent layers
+  EXPECT_EQ(count(1000), 16);    // four for each sequence
+  EXPECT_EQ(count(1 << 23), 6);  // 10 % of the free memory
+  options.snapshot_bytes = 1 << 20;
+  EXPECT_EQ(count(1000), 1048);
+  options.snapshot_bytes = 0;
+  EXPECT_EQ(count(1000), 0);
+}
+
 }  // namespace
 }  // namespace quire

@@ -21,7 +21,10 @@ std::size_t float_bytes(std::int64_t count) {
 
 ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model> model,
                          Options options)
-    : backend_(std::move(backend)), model_(std::move(model)), sampler_(model_->vocab_size) {
+    : backend_(std::move(backend)),
+      model_(std::move(model)),
+      first_snapshot_(options.max_num_seqs),
+      sampler_(model_->vocab_size) {
   const std::int64_t max_rows = options.max_num_batched_tokens;
   capacity_.geometry = options.geometry;
   capacity_.num_blocks = options.num_blocks;
@@ -31,8 +34,10 @@ ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model
     capacity_.kv_bytes += options.num_blocks[g] * options.geometry.block_bytes(g);
   capacity_.recurrent_state = model_->has_recurrent_state;
   if (model_->has_recurrent_state) {
-    model_->reserve_slots(options.max_num_seqs);
-    capacity_.state_bytes = model_->state_bytes_per_slot * options.max_num_seqs;
+    model_->reserve_slots(options.max_num_seqs + options.num_snapshots);
+    capacity_.num_snapshots = options.num_snapshots;
+    capacity_.state_bytes =
+        model_->state_bytes_per_slot * (options.max_num_seqs + options.num_snapshots);
   }
   cache_ = backend_->make_kv_cache(options.geometry, options.num_blocks);
   workspace_ = std::make_unique<Workspace>(model_->workspace_bytes(max_rows, kLogitsSlice));
@@ -62,12 +67,13 @@ void ModelRunner::submit(const StepPlan& plan) {
   result_.rows.assign(plan.rows.size(), {});
   result_.forks.assign(plan.forks.size(), {});
   copy_blocks(plan.copies);
+  load_states(plan);
   if (plan.rows.empty()) return;
   build_input(plan);
   workspace_->reset();
   model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
   copy_blocks(plan.fork_copies);
-  fork_states(plan);
+  save_states(plan);
   collect_wanted(plan);
   run_logits(plan);
 }
@@ -79,7 +85,17 @@ void ModelRunner::copy_blocks(const std::vector<StepPlan::Copy>& copies) {
   if (!copies_.empty()) backend_->copy_blocks(copies_, *cache_);
 }
 
-void ModelRunner::fork_states(const StepPlan& plan) {
+void ModelRunner::load_states(const StepPlan& plan) {
+  for (const StepPlan::StateCopy& load : plan.state_loads) {
+    model_->copy_state(first_snapshot_ + load.snapshot, load.slot.value);
+  }
+}
+
+// To snapshots, and to the slots of choices that go on from a row.
+void ModelRunner::save_states(const StepPlan& plan) {
+  for (const StepPlan::StateCopy& save : plan.state_saves) {
+    model_->copy_state(save.slot.value, first_snapshot_ + save.snapshot);
+  }
   if (!capacity_.recurrent_state) return;
   for (const StepPlan::Fork& fork : plan.forks) {
     model_->copy_state(plan.rows[static_cast<std::size_t>(fork.row)].slot.value, fork.slot.value);

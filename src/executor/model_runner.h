@@ -19,6 +19,7 @@ class ModelRunner final : public Executor {
   struct Options {
     std::int32_t max_num_batched_tokens = 2048;
     std::int32_t max_num_seqs = 128;  // slots of recurrent state; plans' slots are below it
+    std::int32_t num_snapshots = 0;   // of recurrent state
     KvGeometry geometry;
     std::vector<std::int32_t> num_blocks;
   };
@@ -58,11 +59,13 @@ class ModelRunner final : public Executor {
   void draw(SlotId slot, std::span<float> logits, StepResult::Row& out);
   void draw_forks(const StepPlan& plan, std::int32_t row, std::span<const float> logits);
   void copy_blocks(const std::vector<StepPlan::Copy>& copies);
-  void fork_states(const StepPlan& plan);
+  void load_states(const StepPlan& plan);
+  void save_states(const StepPlan& plan);
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
   Capacity capacity_;
+  std::int32_t first_snapshot_;  // snapshot i is the model's state slot first_snapshot_ + i
   std::unique_ptr<KvCache> cache_;
   Sampler sampler_;
   std::vector<SlotState> slots_;

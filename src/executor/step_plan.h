@@ -33,6 +33,11 @@ struct StepPlan {
   struct Copy {
     std::int32_t group, source, target, tokens;
   };
+  // Between a slot's recurrent state and a snapshot of one.
+  struct StateCopy {
+    SlotId slot;
+    std::int32_t snapshot;
+  };
   // Another choice of the request whose prompt ends with this row: it draws its own first token
   // from the row's logits and goes on from the row's KV blocks and recurrent state.
   struct Fork {
@@ -46,6 +51,8 @@ struct StepPlan {
   std::vector<Copy> copies;       // done before the forward pass
   std::vector<Fork> forks;        // in the order of rows
   std::vector<Copy> fork_copies;  // done after the forward pass: last blocks that forks go on with
+  std::vector<StateCopy> state_loads;  // snapshot to slot, before the forward pass
+  std::vector<StateCopy> state_saves;  // slot to snapshot, after it
   std::vector<Row> rows;
   std::vector<TokenId> token_ids;  // of all rows, concatenated
   // Per KV group: block ids of all rows, concatenated; table_begin[g] has rows + 1 entries.

@@ -11,6 +11,7 @@ namespace {
 std::vector<std::int32_t> blocks_per_group(const KvCacheOptions& options) {
   std::vector<std::int32_t> result;
   for (const auto& group : options.groups) result.push_back(group.num_blocks);
+  result.push_back(options.num_snapshots);
   return result;
 }
 
@@ -18,9 +19,17 @@ std::vector<std::int32_t> blocks_per_group(const KvCacheOptions& options) {
 
 KvCacheManager::KvCacheManager(KvCacheOptions options)
     : options_(std::move(options)),
-      index_(options_.block_size, blocks_per_group(options_), options_.hash) {
+      index_(options_.block_size, blocks_per_group(options_), options_.hash),
+      snapshots_(
+          options_.enable_prefix_caching && options_.recurrent_state ? options_.num_snapshots : 0,
+          options_.snapshot_interval, options_.groups.size()) {
   QUIRE_CHECK(options_.block_size > 0);
-  if (options_.groups.empty()) options_.enable_prefix_caching = false;
+  QUIRE_CHECK(snapshots_.count() == 0 || options_.snapshot_interval % options_.block_size == 0,
+              "a snapshot every {} tokens, in blocks of {}", options_.snapshot_interval,
+              options_.block_size);
+  if ((options_.groups.empty() || options_.recurrent_state) && snapshots_.count() == 0) {
+    options_.enable_prefix_caching = false;
+  }
   for (auto& group : options_.groups) {
     QUIRE_CHECK(!group.recurrent, "recurrent KV groups are not built yet");
     // The last full block is always held: it is the parent of the next one in the prefix index.
@@ -83,6 +92,10 @@ std::int32_t KvCacheManager::longest_match(const SequenceKv& sequence,
       }
       everywhere &= run_begin[g] <= first_needed(g, end * options_.block_size);
     }
+    if (snapshots_.count() > 0) {
+      everywhere &= snapshots_.is_position(end * options_.block_size) &&
+                    snapshots_.find(index_, node) != kNoBlock;
+    }
     if (everywhere) longest = end;
   }
   return longest;
@@ -93,8 +106,12 @@ std::int32_t KvCacheManager::match(SequenceKv& sequence, std::span<const TokenId
   if (!options_.enable_prefix_caching || tokens.empty()) return 0;
   sequence.groups.resize(pools_.size());
   std::vector<NodeId> nodes;
-  sequence.num_indexed_blocks = longest_match(sequence, tokens, nodes);
-  const std::int32_t hit_tokens = sequence.num_indexed_blocks * options_.block_size;
+  const std::int32_t hit_blocks = longest_match(sequence, tokens, nodes);
+  const std::int32_t hit_tokens = hit_blocks * options_.block_size;
+  if (!pools_.empty()) sequence.num_indexed_blocks = hit_blocks;
+  if (hit_blocks > 0 && snapshots_.count() > 0) {
+    sequence.snapshot = snapshots_.use(index_, nodes[static_cast<std::size_t>(hit_blocks) - 1]);
+  }
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     auto& table = sequence.groups[g];
     table.num_freed = first_needed(g, hit_tokens);
@@ -166,7 +183,7 @@ bool KvCacheManager::try_grow(SequenceKv& sequence, std::int32_t num_tokens) {
 
 void KvCacheManager::commit(SequenceKv& sequence, std::span<const TokenId> tokens,
                             std::int32_t num_tokens) {
-  if (!options_.enable_prefix_caching) return;
+  if (!options_.enable_prefix_caching || pools_.empty()) return;
   const std::size_t full_blocks = static_cast<std::size_t>(num_tokens) / block_size();
   QUIRE_CHECK(full_blocks <= sequence.num_blocks() && full_blocks * block_size() <= tokens.size());
   std::vector<BlockId> blocks(pools_.size());
@@ -176,6 +193,25 @@ void KvCacheManager::commit(SequenceKv& sequence, std::span<const TokenId> token
     index_.enter(parent, sequence.salt, tokens.subspan(i * block_size(), block_size()), blocks);
     ++sequence.num_indexed_blocks;
   }
+}
+
+BlockId KvCacheManager::take_snapshot(const SequenceKv& sequence, std::span<const TokenId> tokens,
+                                      std::int32_t num_tokens) {
+  if (!snapshots_.is_position(num_tokens) || tokens.size() < static_cast<std::size_t>(num_tokens)) {
+    return kNoBlock;
+  }
+  const auto last = static_cast<std::size_t>(num_tokens) / block_size() - 1;
+  const auto prefix = tokens.first(static_cast<std::size_t>(num_tokens));
+  const bool has_blocks = !pools_.empty();
+  NodeId node = has_blocks ? index_.node_of(0, sequence.groups[0].blocks[last])
+                           : index_.find_path(sequence.salt, prefix);
+  if (node == kNoNode ? has_blocks : snapshots_.has(index_, node)) return kNoBlock;
+  const BlockId snapshot = snapshots_.take(index_);
+  if (snapshot == kNoBlock) return kNoBlock;
+  // What was evicted may have taken nodes of this path along.
+  if (!has_blocks) node = index_.make_path(sequence.salt, prefix);
+  index_.attach(node, pools_.size(), snapshot);
+  return snapshot;
 }
 
 bool KvCacheManager::fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens,
@@ -256,11 +292,13 @@ std::int32_t KvCacheManager::trim(SequenceKv& sequence, std::int32_t num_tokens)
 void KvCacheManager::release(SequenceKv& sequence) {
   drop_blocks(sequence, 0);
   sequence.num_indexed_blocks = 0;
+  sequence.snapshot = kNoBlock;
   sequence.uncounted_query_tokens = sequence.uncounted_hit_tokens = 0;
 }
 
 bool KvCacheManager::reset() {
   bool all_free = true;
+  snapshots_.reset(index_);
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     BlockPool& pool = pools_[g];
     for (BlockId block = pool.oldest_cached(); block != kNoBlock; block = pool.oldest_cached()) {
@@ -282,6 +320,8 @@ KvStats KvCacheManager::stats() const {
   stats.used_blocks = stats.num_blocks - stats.free_blocks;
   stats.query_tokens = query_tokens_;
   stats.hit_tokens = hit_tokens_;
+  stats.num_snapshots = snapshots_.count();
+  stats.cached_snapshots = snapshots_.num_cached();
   return stats;
 }
 
@@ -305,95 +345,6 @@ void KvCacheManager::drop_blocks(SequenceKv& sequence, std::size_t num_kept) {
     }
     table.num_freed = std::min(table.num_freed, static_cast<std::int32_t>(num_kept));
   }
-}
-
-Status KvCacheManager::check_sequence(const SequenceKv& sequence) const {
-  if (sequence.groups.empty()) return {};
-  if (sequence.groups.size() != pools_.size()) {
-    return make_error(ErrorCode::kInternal, "a sequence has {} block tables for {} groups",
-                      sequence.groups.size(), pools_.size());
-  }
-  // The nodes of its indexed blocks: the last one's, and the way up from there.
-  std::vector<NodeId> nodes(static_cast<std::size_t>(sequence.num_indexed_blocks), kNoNode);
-  if (nodes.size() > sequence.num_blocks() ||
-      (!nodes.empty() && sequence.groups[0].num_held() == 0)) {
-    return make_error(ErrorCode::kInternal, "a sequence has {} indexed blocks of {}", nodes.size(),
-                      sequence.num_blocks());
-  }
-  NodeId node =
-      nodes.empty() ? kNoNode : index_.node_of(0, sequence.groups[0].blocks[nodes.size() - 1]);
-  for (std::size_t i = nodes.size(); i-- > 0; node = index_.parent_of(node)) {
-    if (node == kNoNode || index_.salt_of(node) != sequence.salt) {
-      return make_error(ErrorCode::kInternal,
-                        "block {} of a sequence does not follow its parent in the index", i);
-    }
-    nodes[i] = node;
-  }
-  if (node != kNoNode)
-    return make_error(ErrorCode::kInternal, "a sequence's blocks have a foreign parent");
-  for (std::size_t g = 0; g < pools_.size(); ++g) QUIRE_TRY(check_table(sequence, g, nodes));
-  return {};
-}
-
-// nodes: of the indexed blocks.
-Status KvCacheManager::check_table(const SequenceKv& sequence, std::size_t group,
-                                   std::span<const NodeId> nodes) const {
-  const auto& table = sequence.groups[group];
-  if (table.blocks.size() != sequence.num_blocks()) {
-    return make_error(ErrorCode::kInternal, "a sequence's tables differ in length");
-  }
-  if (table.num_freed > 0 && options_.groups[group].window == 0) {
-    return make_error(ErrorCode::kInternal, "a sequence has freed blocks of group {}: no window",
-                      group);
-  }
-  for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-    const BlockId block = table.blocks[i];
-    const bool freed = i < static_cast<std::size_t>(table.num_freed);
-    if (freed != (block == kNoBlock)) {
-      return make_error(ErrorCode::kInternal, "group {}: {} blocks freed, entry {} is block {}",
-                        group, table.num_freed, i, block.value);
-    }
-    // Blocks that are still written to belong to one sequence and are not in the index.
-    const NodeId expected = i < nodes.size() ? nodes[i] : kNoNode;
-    if (!freed && index_.node_of(group, block) != expected) {
-      return make_error(ErrorCode::kInternal, "group {} block {}: node {} in the index, not {}",
-                        group, block.value, index_.node_of(group, block).value, expected.value);
-    }
-  }
-  return {};
-}
-
-Status KvCacheManager::check_integrity(std::span<const SequenceKv* const> live) const {
-  QUIRE_TRY(index_.check_integrity());
-  std::vector<std::vector<std::int32_t>> holders(pools_.size());
-  for (std::size_t g = 0; g < pools_.size(); ++g) {
-    QUIRE_TRY(pools_[g].check_integrity());
-    holders[g].resize(static_cast<std::size_t>(pools_[g].num_blocks()));
-  }
-  for (const SequenceKv* sequence : live) {
-    QUIRE_TRY(check_sequence(*sequence));
-    for (std::size_t g = 0; g < sequence->groups.size(); ++g) {
-      for (const BlockId block : sequence->groups[g].blocks) {
-        if (block != kNoBlock) ++holders[g][static_cast<std::size_t>(block.value)];
-      }
-    }
-  }
-  for (std::size_t g = 0; g < pools_.size(); ++g) {
-    for (std::int32_t i = 0; i < pools_[g].num_blocks(); ++i) {
-      const BlockId block(i);
-      const std::int32_t held = holders[g][static_cast<std::size_t>(i)];
-      if (pools_[g].refs(block) != held) {
-        return make_error(ErrorCode::kInternal, "group {} block {}: {} references, {} holders", g,
-                          i, pools_[g].refs(block), held);
-      }
-      const bool indexed = index_.node_of(g, block) != kNoNode;
-      if (held == 0 && indexed != pools_[g].is_cached(block)) {
-        return make_error(ErrorCode::kInternal, "group {} block {}: free, indexed {}, cached {}", g,
-                          i, indexed, !indexed);
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace quire

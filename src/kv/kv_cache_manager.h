@@ -10,8 +10,10 @@
 // Layers of one lifetime form a group with blocks of its own. All groups grow together: a
 // sequence's tables have the same length in each. In a sliding-window group a table begins with
 // kNoBlock where no later query reaches: those blocks were given back, and nobody may read these
-// entries. Without groups (a model that keeps a state per sequence only) there is always room, and
-// nothing to share.
+// entries. Without groups (a model that keeps a state per sequence only) there is always room.
+//
+// Of a model with recurrent state a prefix can be taken only where a snapshot of the state is:
+// snapshots are a cache beside the blocks (state_snapshots.h).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@
 #include "base/result.h"
 #include "kv/block_pool.h"
 #include "kv/prefix_index.h"
+#include "kv/state_snapshots.h"
 
 namespace quire {
 
@@ -36,6 +39,10 @@ struct KvCacheOptions {
   std::vector<Group> groups;
   // Positions that one sequence gets in one step, at most: all of them need their blocks at once.
   std::int32_t max_step_tokens = std::numeric_limits<std::int32_t>::max();
+  // Of a model with recurrent state: how many snapshots of it there are, and the tokens from one to
+  // the next, whole blocks. Without any such a model is served without prefix caching.
+  std::int32_t num_snapshots = 0, snapshot_interval = 0;
+  bool recurrent_state = false;
   bool enable_prefix_caching = true;
   PrefixHash hash = default_prefix_hash;  // tests force collisions with another
 };
@@ -50,6 +57,7 @@ struct SequenceKv {
   std::vector<GroupTable> groups;       // empty, or one per group
   std::int32_t num_indexed_blocks = 0;  // full blocks already entered in the prefix index
   std::uint64_t salt = 0;
+  BlockId snapshot = kNoBlock;  // of a match(): the state that the next row starts from
   // Of a match() whose first growth is to come: not yet in the statistics.
   std::int32_t uncounted_query_tokens = 0, uncounted_hit_tokens = 0;
 
@@ -61,6 +69,7 @@ struct KvStats {
   // All groups together; free includes cached_free.
   std::int64_t num_blocks = 0, free_blocks = 0, cached_free_blocks = 0, used_blocks = 0;
   std::int64_t query_tokens = 0, hit_tokens = 0;  // prefix cache, since the start
+  std::int64_t num_snapshots = 0, cached_snapshots = 0;
 };
 
 class KvCacheManager {
@@ -68,7 +77,8 @@ class KvCacheManager {
   explicit KvCacheManager(KvCacheOptions options);
 
   // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an
-  // empty sequence: its blocks are referenced, of a window those that the next query reaches.
+  // empty sequence: its blocks are referenced, of a window those that the next query reaches; its
+  // snapshot is to be used by a row of the step that is being planned.
   // Returns the number of tokens that need no computing. Enters the statistics with the first
   // growth, so that a request that waits for room is counted once.
   std::int32_t match(SequenceKv& sequence, std::span<const TokenId> tokens);
@@ -88,6 +98,17 @@ class KvCacheManager {
   // Enters full blocks of positions [0, num_tokens) in the prefix index; called when they are
   // planned.
   void commit(SequenceKv& sequence, std::span<const TokenId> tokens, std::int32_t num_tokens);
+  // A step's row from num_computed on must not go beyond this position, so that the state there can
+  // be kept.
+  std::int32_t next_snapshot(std::int32_t num_computed) const {
+    return snapshots_.next_position(num_computed);
+  }
+  // The snapshot to write with the state at num_tokens, where the sequence's planned row ends
+  // (after commit), or kNoBlock: none is kept there, or there is one already.
+  BlockId take_snapshot(const SequenceKv& sequence, std::span<const TokenId> tokens,
+                        std::int32_t num_tokens);
+  // The step is planned: its snapshots can be started from in the next one.
+  void publish_snapshots() { snapshots_.publish(index_); }
   // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on
   // write: the caller gets the copy to be made, (source, target) per group, or false when there is
   // no block for it, or when a window before num_tokens was given back already. `to` is empty.
@@ -136,6 +157,7 @@ class KvCacheManager {
   KvCacheOptions options_;
   std::vector<BlockPool> pools_;  // by group
   PrefixIndex index_;
+  StateSnapshots snapshots_;
   std::int64_t query_tokens_ = 0, hit_tokens_ = 0;
 };
 

@@ -1,78 +1,20 @@
 // Random histories of the KV cache against a slow, obvious model: lists of blocks, and for every
-// indexed block the whole prefix that it holds. Groups may have windows. Few different tokens and
-// hashes that collide make sharing and confusion likely.
+// indexed block the whole prefix that it holds. Groups may have windows, and there may be snapshots
+// of recurrent state beside or instead of them. Few different tokens and hashes that collide make
+// sharing and confusion likely.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <list>
-#include <map>
 #include <random>
 #include <utility>
 
 #include "kv/kv_cache_manager.h"
+#include "kv/kv_cache_naive.h"
 
 namespace quire {
 namespace {
 
-constexpr std::int32_t kBlockSize = 2;
-using Prefix = std::pair<std::uint64_t, std::vector<TokenId>>;  // salt, tokens from the start
-
-std::size_t full_blocks(std::size_t num_tokens) { return num_tokens / kBlockSize; }
-std::size_t blocks_for(std::size_t num_tokens) {
-  return (num_tokens + kBlockSize - 1) / kBlockSize;
-}
-
-Prefix prefix(std::uint64_t salt, const std::vector<TokenId>& tokens, std::size_t num_blocks) {
-  const auto n = static_cast<std::ptrdiff_t>(num_blocks) * kBlockSize;
-  return {salt, {tokens.begin(), tokens.begin() + n}};
-}
-
-// One group's blocks.
-struct GroupModel {
-  GroupModel(std::int32_t n, std::int32_t w) : num_blocks(n), window(w) {}
-
-  // Whether a sequence with num_computed tokens must hold its block i.
-  bool needs(std::size_t i, std::size_t num_computed) const {
-    if (window == 0 || (i + 2) * kBlockSize > num_computed) return true;  // the last full one too
-    const auto last = static_cast<std::int32_t>((i + 1) * kBlockSize) - 1;
-    return last > static_cast<std::int32_t>(num_computed) - window;
-  }
-
-  std::size_t num_free() const {
-    return recycled.size() + cached.size() + static_cast<std::size_t>(num_blocks - next_untouched);
-  }
-  std::int32_t take() {
-    std::int32_t block = 0;
-    if (!recycled.empty()) {
-      block = recycled.back();
-      recycled.pop_back();
-    } else if (next_untouched < num_blocks) {
-      block = next_untouched++;
-    } else {
-      block = cached.front();
-      cached.pop_front();
-      content.erase(block);
-    }
-    refs[block] = 1;
-    return block;
-  }
-  void hold(std::int32_t block) {
-    cached.remove(block);
-    ++refs[block];
-  }
-  void drop(std::int32_t block) {
-    if (--refs[block] > 0) return;
-    content.contains(block) ? cached.push_back(block) : recycled.push_back(block);
-  }
-  bool has(const Prefix& wanted) const {
-    return std::ranges::any_of(content, [&](const auto& entry) { return entry.second == wanted; });
-  }
-
-  std::int32_t num_blocks, window, next_untouched = 0;
-  std::list<std::int32_t> recycled, cached;
-  std::map<std::int32_t, std::int32_t> refs;
-  std::map<std::int32_t, Prefix> content;  // of indexed blocks
-};
+using namespace naive;
 
 struct Live {
   SequenceKv kv;
@@ -81,8 +23,11 @@ struct Live {
 
 class History {
  public:
-  History(unsigned seed, const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash)
-      : random_(seed), manager_(options(groups, hash)) {
+  History(unsigned seed, const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash,
+          SnapshotModel snapshots)
+      : random_(seed),
+        manager_(options(groups, hash, snapshots)),
+        snapshots_(std::move(snapshots)) {
     for (const auto& group : groups) groups_.emplace_back(group.num_blocks, group.window);
   }
 
@@ -95,12 +40,14 @@ class History {
     } else if (kind < 13) {
       fork();
     } else if (kind < 15) {
-      below(2) == 0 ? trim(pick()) : slide(pick());
+      below(2) == 0 && snapshots_.count == 0 ? trim(pick()) : slide(pick());
     } else if (kind < 19 || below(4) != 0) {
       release(below(live_.size()));
     } else {
       reset();
     }
+    manager_.publish_snapshots();  // each of these is a step
+    snapshots_.publish();
     check();
   }
   void finish() {
@@ -110,8 +57,12 @@ class History {
   }
 
  private:
-  static KvCacheOptions options(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash) {
+  static KvCacheOptions options(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash,
+                                const SnapshotModel& snapshots) {
     KvCacheOptions result;
+    result.recurrent_state = snapshots.count > 0;
+    result.num_snapshots = snapshots.count;
+    result.snapshot_interval = snapshots.interval;
     result.block_size = kBlockSize;
     result.hash = hash;
     result.groups = groups;
@@ -131,14 +82,23 @@ class History {
     std::vector<TokenId> tokens(1 + below(12));
     for (TokenId& t : tokens) t = token();
     std::size_t hit = full_blocks(tokens.size() - 1);
+    const bool recurrent = snapshots_.count > 0;
+    const auto snapshot_at = [&](std::size_t blocks) {
+      if (!snapshots_.is_position(blocks * kBlockSize)) return -1;
+      return snapshots_.find(prefix(s.kv.salt, tokens, blocks));
+    };
     const auto found = [&](const GroupModel& g) {
       for (std::size_t i = 0; i < hit; ++i) {
         if (g.needs(i, hit * kBlockSize) && !g.has(prefix(s.kv.salt, tokens, i + 1))) return false;
       }
       return true;
     };
-    while (!std::ranges::all_of(groups_, found)) --hit;
+    while (!std::ranges::all_of(groups_, found) || (recurrent && hit > 0 && snapshot_at(hit) < 0))
+      --hit;
     ASSERT_EQ(manager_.match(s.kv, tokens), static_cast<std::int32_t>(hit) * kBlockSize);
+    ASSERT_EQ(s.kv.snapshot.value, recurrent && hit > 0 ? snapshot_at(hit) : -1);
+    if (s.kv.snapshot != kNoBlock) snapshots_.touch(s.kv.snapshot.value);
+    s.kv.snapshot = kNoBlock;  // the row has begun
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       ASSERT_EQ(s.kv.groups[g].blocks.size(), hit);
       for (std::size_t i = 0; i < hit; ++i) {
@@ -181,6 +141,11 @@ class History {
         groups_[g].content[s.kv.groups[g].blocks[i].value] = prefix(s.kv.salt, tokens, i + 1);
       }
     }
+    const std::int32_t snapshot =
+        snapshots_.is_position(tokens.size()) ? snapshots_.take({s.kv.salt, tokens}) : -1;
+    ASSERT_EQ(
+        manager_.take_snapshot(s.kv, s.tokens, static_cast<std::int32_t>(tokens.size())).value,
+        snapshot);
   }
 
   void fork() {
@@ -277,6 +242,7 @@ class History {
 
   void reset() {
     bool all_free = true;
+    snapshots_.reset();
     for (GroupModel& g : groups_) {
       for (const std::int32_t block : g.cached) g.content.erase(block);
       g.recycled.splice(g.recycled.end(), g.cached);
@@ -302,13 +268,15 @@ class History {
   std::mt19937 random_;
   KvCacheManager manager_;
   std::vector<GroupModel> groups_;
+  SnapshotModel snapshots_;
   std::vector<Live> live_;
 };
 
-void run_histories(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash) {
+void run_histories(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash,
+                   const SnapshotModel& snapshots = {}) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
-    History history(seed, groups, hash);
+    History history(seed, groups, hash, snapshots);
     for (int i = 0; i < 400; ++i) {
       history.step();
       if (testing::Test::HasFatalFailure()) return;
@@ -325,6 +293,15 @@ TEST(KvCacheModel, Windows) {
     run_histories({{16, window}}, default_prefix_hash);
     run_histories({{24}, {16, window}}, default_prefix_hash);
     run_histories({{14, window}, {24}, {500, 7}}, default_prefix_hash);
+  }
+}
+TEST(KvCacheModel, Snapshots) {
+  for (const std::int32_t count : {1, 3, 40}) {
+    for (const std::int32_t interval : {2, 4, 6}) {
+      run_histories({{24}}, default_prefix_hash, {count, interval});
+      run_histories({{24}, {16, 3}}, default_prefix_hash, {count, interval});
+      run_histories({}, default_prefix_hash, {count, interval});  // nothing but states
+    }
   }
 }
 TEST(KvCacheModel, AllHashesCollide) {

@@ -49,18 +49,39 @@ BlockId PrefixIndex::block(NodeId node, std::size_t group) const {
 
 void PrefixIndex::enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
                         std::span<const BlockId> blocks) {
-  QUIRE_CHECK(tokens.size() == block_size_ && blocks.size() == entries_.size());
+  QUIRE_CHECK(tokens.size() == block_size_ && blocks.size() <= entries_.size());
   NodeId node = find(parent, salt, tokens);
   if (node == kNoNode) node = create(parent, salt, tokens);
-  for (std::size_t g = 0; g < blocks.size(); ++g) {
-    BlockEntry& entry = at(g, blocks[g]);
-    QUIRE_CHECK(entry.node == kNoNode, "block {} is indexed already", blocks[g].value);
-    BlockId& first = first_blocks_[first_at(node, g)];
-    entry = {node, kNoBlock, first};
-    if (first != kNoBlock) at(g, first).prev = blocks[g];
-    first = blocks[g];
-    ++at(node).num_blocks;
+  for (std::size_t g = 0; g < blocks.size(); ++g) attach(node, g, blocks[g]);
+}
+
+void PrefixIndex::attach(NodeId node, std::size_t group, BlockId block) {
+  BlockEntry& entry = at(group, block);
+  QUIRE_CHECK(entry.node == kNoNode, "block {} is indexed already", block.value);
+  BlockId& first = first_blocks_[first_at(node, group)];
+  entry = {node, kNoBlock, first};
+  if (first != kNoBlock) at(group, first).prev = block;
+  first = block;
+  ++at(node).num_blocks;
+}
+
+NodeId PrefixIndex::find_path(std::uint64_t salt, std::span<const TokenId> tokens) const {
+  NodeId node = kNoNode;
+  for (std::size_t i = 0; i + block_size_ <= tokens.size(); i += block_size_) {
+    node = find(node, salt, tokens.subspan(i, block_size_));
+    if (node == kNoNode) break;
   }
+  return node;
+}
+
+NodeId PrefixIndex::make_path(std::uint64_t salt, std::span<const TokenId> tokens) {
+  NodeId node = kNoNode;
+  for (std::size_t i = 0; i + block_size_ <= tokens.size(); i += block_size_) {
+    const auto block = tokens.subspan(i, block_size_);
+    const NodeId next = find(node, salt, block);
+    node = next == kNoNode ? create(node, salt, block) : next;
+  }
+  return node;
 }
 
 void PrefixIndex::remove(std::size_t group, BlockId block) {

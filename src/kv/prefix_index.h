@@ -1,7 +1,8 @@
 // Which blocks hold the K and V of which prefix. A tree: a node stands for one full block of tokens
 // after its parent node, under a salt, and lists the physical blocks (of every group) that hold it;
-// several may, since sequences that compute the same prefix side by side are not merged. Owned by
-// KvCacheManager, engine thread.
+// several may, since sequences that compute the same prefix side by side are not merged. Snapshots
+// of recurrent state are entered as blocks of a group of their own. Owned by KvCacheManager, engine
+// thread.
 //
 // Lookup goes by a chained 64-bit hash; parent, salt and all tokens are then compared, so a
 // collision costs time and never shows one user the content of another. A node lives while it has
@@ -41,6 +42,13 @@ class PrefixIndex {
   NodeId parent_of(NodeId node) const { return at(node).parent; }
   std::uint64_t salt_of(NodeId node) const { return at(node).salt; }
 
+  // The node of whole blocks of tokens from the start of a sequence, or kNoNode.
+  NodeId find_path(std::uint64_t salt, std::span<const TokenId> tokens) const;
+  // That node, made with all before it where they are missing. The caller attaches a block at once.
+  NodeId make_path(std::uint64_t salt, std::span<const TokenId> tokens);
+
+  // Says that a block holds the node's content. It must not be indexed yet.
+  void attach(NodeId node, std::size_t group, BlockId block);
   // Says that blocks[g] of each group g hold `tokens` after `parent`. They must not be indexed yet.
   void enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
              std::span<const BlockId> blocks);

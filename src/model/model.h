@@ -59,7 +59,7 @@ class Model {
   std::int64_t hidden_size = 0, vocab_size = 0;
   std::int64_t weight_bytes = 0;  // packed, in memory of our own
   // Keeps a state per sequence besides K and V: a sequence can be computed from its first token on
-  // only (no prefix hits), each of its tokens once.
+  // or from where a copy of its state was taken, each of its tokens once.
   bool has_recurrent_state = false;
   std::int64_t state_bytes_per_slot = 0;
 };
