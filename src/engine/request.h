@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/beam_search.h"
 #include "sampling/sampler.h"
 #include "sampling/sampling_params.h"
 
@@ -37,6 +38,8 @@ struct Request {
   // same prompt and salt, and go on from one computation of it when they can. Set for the first
   // too.
   std::optional<RequestId> family;
+  std::optional<BeamParams>
+      beam;  // beam search: all choices of the family come to one Scheduler::add
   StopRules stop;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;

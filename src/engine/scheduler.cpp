@@ -32,6 +32,7 @@ void Scheduler::add(Request request, double /*now_s*/) {
   auto sequence = std::make_unique<Sequence>(std::move(request));
   const bool is_new = by_id_.emplace(sequence->request.id, sequence.get()).second;
   QUIRE_CHECK(is_new, "request id {} is used twice", sequence->request.id.value);
+  if (sequence->request.beam && !sequence->scoring_only()) return add_beam(std::move(sequence));
   waiting_.push_back(std::move(sequence));
 }
 
@@ -52,9 +53,10 @@ bool Scheduler::remove(RequestId id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return false;
   Sequence* const sequence = found->second;
+  if (sequence->beam != nullptr) return abandon_beam(*sequence);
   by_id_.erase(found);
   release(std::move(sequence->kv));
-  if (sequence->slot != kNoSlot) ended_slots_.push_back(sequence->slot);
+  end_slot(*sequence);
   const auto is_it = [&](const auto& other) { return other.get() == sequence; };
   if (std::erase_if(running_, is_it) == 0) std::erase_if(waiting_, is_it);
   return true;
@@ -116,9 +118,19 @@ Status Scheduler::check_integrity() const {
                         sequence->request.id.value, sequence->kv.num_blocks());
     }
   }
-  if (running_.size() + waiting_.size() != by_id_.size()) {
-    return make_error(ErrorCode::kInternal, "{} running and {} waiting of {} sequences",
-                      running_.size(), waiting_.size(), by_id_.size());
+  std::size_t num_parked = 0;
+  for (const auto& [family, group] : beam_groups_) {
+    num_parked += group->parked.size();
+    for (const auto& host : group->parked) {
+      if (host->kv.num_blocks() != 0 || host->num_computed != 0 || host->slot != kNoSlot) {
+        return make_error(ErrorCode::kInternal, "request {} has no beam, but blocks or a slot",
+                          host->request.id.value);
+      }
+    }
+  }
+  if (running_.size() + waiting_.size() + num_parked != by_id_.size()) {
+    return make_error(ErrorCode::kInternal, "{} running, {} waiting and {} parked of {} sequences",
+                      running_.size(), waiting_.size(), num_parked, by_id_.size());
   }
   for (const Step& step : in_flight_) {
     for (const SequenceKv& kv : step.to_release) live.push_back(&kv);

@@ -8,7 +8,8 @@
 // slot from its first step to its end, through preemptions; slots are below max_num_seqs; blocks
 // that a planned step reads are reused only after that step is applied. Choices of one request
 // (n > 1) wait while the first of them computes their prompt, hold nothing until its end and go on
-// from its blocks; those that find no room then, or lose it, are sequences like any other. A
+// from its blocks; those that find no room then, or lose it, are sequences like any other (beams:
+// see beam_group.h). A
 // sequence that has become longer than the whole cache ends with kLength, like one that has reached
 // max_model_len: so a sequence that is alone can always go on.
 #pragma once
@@ -22,6 +23,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/beam_group.h"
 #include "engine/request.h"
 #include "engine/sequence.h"
 #include "executor/step_plan.h"
@@ -108,6 +110,7 @@ class Scheduler {
   void schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s);
   bool make_room(std::size_t i, std::int32_t num_tokens);
   void preempt_last();
+  void remove_ended_slots(StepPlan& plan);
   bool admit(Sequence& sequence);
   std::vector<std::int32_t> promised_blocks() const;
   void give_slot(StepPlan& plan, Sequence& sequence);
@@ -119,6 +122,24 @@ class Scheduler {
   void fork_choices(StepPlan& plan, std::int32_t row, const Sequence& first, double now_s);
   bool fork(StepPlan& plan, std::int32_t row, const Sequence& first, Sequence& other,
             std::span<const std::int32_t> headroom);
+
+  // scheduler_beam.cpp
+  void add_beam(std::unique_ptr<Sequence> sequence);
+  bool abandon_beam(Sequence& sequence);
+  void remove_beams(BeamGroup& group);
+  void end_slot(Sequence& sequence);
+  void park(std::unique_ptr<Sequence> host);
+  bool park_idle_beam(StepPlan& plan);
+  void take_beam_offer(Sequence& sequence, const TokenLogprobs& offer,
+                       std::vector<SequenceUpdate>& updates);
+  void end_round(BeamGroup& group, std::vector<SequenceUpdate>& updates);
+  void complete_beam(BeamGroup& group, const BeamStep& step, FinishReason reason) const;
+  static void keep_best(BeamGroup& group);
+  void finish_beams(BeamGroup& group, std::vector<SequenceUpdate>& updates);
+  void continue_beams(BeamGroup& group, const std::vector<BeamStep>& steps);
+  Sequence& start_beam(BeamGroup& group, const Sequence& parent);
+  bool fork_beam(const Sequence& parent, Sequence& host);
+  void unpark_beams(BeamGroup& group);
 
   // scheduler_apply.cpp
   void apply_row(const StepPlan& plan, const StepResult& result, const Step& step, std::size_t row,
@@ -141,6 +162,8 @@ class Scheduler {
   std::unordered_map<RequestId, Sequence*> by_id_;  // all of both
   std::vector<SlotId> free_slots_;                  // last one is given next
   std::vector<SlotId> ended_slots_;                 // the next plan tells the executor
+  StepPlan pending_;  // slots and copies that the next plan begins with
+  std::unordered_map<RequestId, std::unique_ptr<BeamGroup>> beam_groups_;  // by family
   std::deque<Step> in_flight_;
   std::vector<Family> families_;  // of the step that is being planned
   std::uint64_t next_step_ = 1;

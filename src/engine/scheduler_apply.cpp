@@ -54,6 +54,10 @@ void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const 
   if (first != nullptr) {
     // A step planned meanwhile goes on where this row ends: it reaches no farther back.
     kv_.free_unreachable(first->kv, end_pos);
+    if (first->beam != nullptr) {
+      if (row.sample) take_beam_offer(*first, result.rows[index].logprobs, updates);
+      return;
+    }
     const bool scored = first->scoring_only() && end_pos == first->num_prompt;
     if (row.sample || scored) updates.push_back(make_update(*first, row, result.rows[index]));
     if ((row.sample || scored) && updates.back().finish) finish(step.sequences[index]);

@@ -13,7 +13,8 @@ namespace {
 
 // It has nothing yet that the prompt of another choice could not give it.
 bool is_new(const Sequence& sequence) {
-  return sequence.request.family && sequence.num_generated() == 0 && !sequence.scoring_only();
+  return sequence.request.family && sequence.beam == nullptr && sequence.num_generated() == 0 &&
+         !sequence.scoring_only();
 }
 
 }  // namespace

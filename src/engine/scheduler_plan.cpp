@@ -11,18 +11,30 @@ namespace quire {
 StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
   StepPlan plan;
   plan.step = next_step_++;
-  plan.removed = std::exchange(ended_slots_, {});
-  free_slots_.insert(free_slots_.end(), plan.removed.begin(), plan.removed.end());
+  remove_ended_slots(plan);
+  plan.added = std::exchange(pending_.added, {});
+  plan.copies = std::exchange(pending_.copies, {});
+  plan.slot_copies = std::exchange(pending_.slot_copies, {});
   plan.block_table.resize(options_.kv.groups.size());
   plan.table_begin.assign(options_.kv.groups.size(), {0});
 
   in_flight_.push_back({plan.step, {}, {}, {}});
   std::int32_t budget = options_.max_num_batched_tokens;
   if (schedule_running(plan, budget)) schedule_waiting(plan, budget, now_s);
+  // Beams that wait for the others of their round may hold what these need.
+  while (plan.rows.empty() && in_flight_.size() == 1 && !waiting_.empty() && park_idle_beam(plan)) {
+    schedule_waiting(plan, budget, now_s);
+  }
   fork_families(plan, now_s);  // last: what is planned now is not preempted in this step
   kv_.publish_snapshots();
   if (plan.rows.empty()) in_flight_.pop_back();
   return plan;
+}
+
+void Scheduler::remove_ended_slots(StepPlan& plan) {
+  plan.removed.insert(plan.removed.end(), ended_slots_.begin(), ended_slots_.end());
+  free_slots_.insert(free_slots_.end(), ended_slots_.begin(), ended_slots_.end());
+  ended_slots_.clear();
 }
 
 // The one rule; of a model with recurrent state a row ends where a snapshot of it is kept.
@@ -47,17 +59,20 @@ bool Scheduler::schedule_running(StepPlan& plan, std::int32_t& budget) {
 
 void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s) {
   const auto max_num_seqs = static_cast<std::size_t>(options_.max_num_seqs);
-  std::size_t next = 0;  // those before it wait for their family's prompt: places are kept for them
-  while (next < waiting_.size() && running_.size() + next < max_num_seqs && budget > 0) {
+  std::size_t next = 0;      // what stands before it cannot start yet
+  std::size_t reserved = 0;  // for those who wait for their family's prompt
+  while (next < waiting_.size() && running_.size() + reserved < max_num_seqs && budget > 0) {
     Sequence& sequence = *waiting_[next];
-    if (waits_for_family(sequence)) {
+    const bool waits = waits_for_family(sequence);
+    if (waits || (sequence.slot == kNoSlot && free_slots_.empty())) {
       ++next;
+      reserved += waits ? 1 : 0;
       continue;
     }
     if (!admit(sequence)) return;  // nobody overtakes the one that waits longest
     if (sequence.slot == kNoSlot) {
       give_slot(plan, sequence);
-      sequence.scheduled_s = now_s;
+      if (sequence.num_generated() == 0) sequence.scheduled_s = now_s;
     }
     running_.push_back(std::move(waiting_[next]));
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next));
@@ -86,9 +101,15 @@ bool Scheduler::make_room(std::size_t i, std::int32_t num_tokens) {
 // prefix cache.
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
-  kv_.release(victim.kv);
-  victim.num_computed = 0;
-  waiting_.push_front(std::move(running_.back()));
+  if (victim.beam != nullptr &&
+      victim.beam->offer) {  // it need not be computed again in this round
+    end_slot(victim);
+    park(std::move(running_.back()));
+  } else {
+    kv_.release(victim.kv);
+    victim.num_computed = 0;
+    waiting_.push_front(std::move(running_.back()));
+  }
   running_.pop_back();
   ++preemptions_;
 }
@@ -105,7 +126,8 @@ bool Scheduler::admit(Sequence& sequence) {
     sequence.num_computed = 0;
     return false;
   }
-  if (sequence.slot == kNoSlot) sequence.cached_tokens = sequence.num_computed;
+  const bool starts = sequence.slot == kNoSlot && sequence.num_generated() == 0;
+  if (starts) sequence.cached_tokens = sequence.num_computed;
   return true;
 }
 

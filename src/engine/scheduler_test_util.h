@@ -31,6 +31,22 @@ inline TokenLogprobs fake_logprobs(std::span<const TokenId> before, TokenId toke
   return {token, -static_cast<float>(fake_next_token(before)), 1, {}};
 }
 
+// The most likely next tokens: a hash of all tokens so far draws them and their log-probabilities.
+inline std::vector<std::pair<TokenId, float>> fake_top(std::span<const TokenId> tokens,
+                                                       std::int32_t count) {
+  std::vector<std::pair<TokenId, float>> top;
+  float logprob = 0;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const auto hash =
+        static_cast<std::uint32_t>(fake_next_token(tokens, 1000 + static_cast<std::uint32_t>(i)));
+    logprob -= 0.05f + static_cast<float>(hash % 100) / 64;
+    const std::uint32_t token =
+        static_cast<std::uint32_t>(fake_next_token(tokens)) + static_cast<std::uint32_t>(i) * 7;
+    top.emplace_back(static_cast<TokenId>(token % kFakeVocab), logprob);
+  }
+  return top;
+}
+
 class FakeExecutor {
  public:
   explicit FakeExecutor(const KvCacheOptions& kv)
@@ -49,6 +65,9 @@ class FakeExecutor {
       EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params, {}}).second);
     }
     copy(plan.copies);
+    for (const StepPlan::SlotCopy& slots : plan.slot_copies) {
+      slots_.at(slots.target).state = slots_.at(slots.source).state;
+    }
     for (const StepPlan::StateCopy& load : plan.state_loads) {
       slots_.at(load.slot).state = snapshots_.at(static_cast<std::size_t>(load.snapshot));
     }
@@ -124,6 +143,9 @@ class FakeExecutor {
     result.token = fake_next_token(tokens, slot.params->choice);
     result.has_logprobs = slot.params->logprobs >= 0;
     if (result.has_logprobs) result.logprobs = fake_logprobs(tokens, result.token);
+    if (slot.params->logprobs > 1) {
+      result.logprobs.top = fake_top(tokens, slot.params->logprobs);
+    }
   }
 
   TokenId& cell(const StepPlan& plan, std::size_t g, std::size_t row, std::size_t pos) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/beam_group.h"
 #include "engine/request.h"
 #include "kv/kv_cache_manager.h"
 
@@ -50,8 +51,9 @@ struct Sequence {
   // from one prompt share it.
   std::shared_ptr<std::vector<TokenLogprobs>> prompt_logprobs;
   bool prompt_shared =
-      false;            // the end of its prompt is planned: other choices have gone on from it
-  bool forked = false;  // it goes on from another choice's prompt
+      false;  // the end of its prompt is planned: other choices have gone on from it
+  std::unique_ptr<BeamHost> beam;  // of beam search
+  bool forked = false;             // it goes on from another choice's prompt
 };
 
 }  // namespace quire

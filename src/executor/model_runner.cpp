@@ -86,6 +86,10 @@ void ModelRunner::copy_blocks(const std::vector<StepPlan::Copy>& copies) {
 }
 
 void ModelRunner::load_states(const StepPlan& plan) {
+  if (!capacity_.recurrent_state) return;
+  for (const StepPlan::SlotCopy& copy : plan.slot_copies) {
+    model_->copy_state(copy.source.value, copy.target.value);
+  }
   for (const StepPlan::StateCopy& load : plan.state_loads) {
     model_->copy_state(first_snapshot_ + load.snapshot, load.slot.value);
   }

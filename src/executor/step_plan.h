@@ -38,6 +38,9 @@ struct StepPlan {
     SlotId slot;
     std::int32_t snapshot;
   };
+  struct SlotCopy {
+    SlotId source, target;
+  };
   // Another choice of the request whose prompt ends with this row: it draws its own first token
   // from the row's logits and goes on from the row's KV blocks and recurrent state.
   struct Fork {
@@ -51,6 +54,7 @@ struct StepPlan {
   std::vector<Copy> copies;       // done before the forward pass
   std::vector<Fork> forks;        // in the order of rows
   std::vector<Copy> fork_copies;  // done after the forward pass: last blocks that forks go on with
+  std::vector<SlotCopy> slot_copies;   // recurrent state, before the forward pass and the loads
   std::vector<StateCopy> state_loads;  // snapshot to slot, before the forward pass
   std::vector<StateCopy> state_saves;  // slot to snapshot, after it
   std::vector<Row> rows;
@@ -59,7 +63,10 @@ struct StepPlan {
   std::vector<std::vector<std::int32_t>> block_table, table_begin;
 
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(token_ids.size()); }
-  bool empty() const { return rows.empty() && added.empty() && removed.empty() && copies.empty(); }
+  bool empty() const {
+    return rows.empty() && added.empty() && removed.empty() && copies.empty() &&
+           slot_copies.empty();
+  }
 };
 
 // One entry per StepPlan::Row, same order.

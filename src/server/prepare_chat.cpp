@@ -45,6 +45,7 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.cached_tokens = options.enable_prompt_tokens_details;
   out.n = static_cast<std::size_t>(request.n);
   out.candidates = static_cast<std::size_t>(request.num_candidates());
+  out.ranked = request.use_beam_search;
   return out;
 }
 

@@ -29,6 +29,7 @@ AnswerOptions answer_options(const ProtocolContext& context, const CompletionReq
   out.score_only = request.max_tokens == 0;
   out.n = static_cast<std::size_t>(request.n);
   out.candidates = static_cast<std::size_t>(request.num_candidates());
+  out.ranked = request.use_beam_search;
   return out;
 }
 

@@ -79,11 +79,23 @@ Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
   return out;
 }
 
+// Nothing is drawn: the likeliest tokens of each step are what the search needs.
+BeamParams use_beams(const CommonRequest& request, SamplingParams* sampling) {
+  BeamParams beam;
+  beam.width = request.num_candidates();
+  beam.length_penalty = request.length_penalty.value_or(1);
+  beam.early_stopping = request.early_stopping.value_or(EarlyStopping::kExact);
+  beam.logprobs = sampling->logprobs;
+  sampling->temperature = 0;
+  sampling->logprobs = std::max(beam.num_candidates(), beam.logprobs);
+  return beam;
+}
+
 // All choices for the prompt of `request`, which becomes the first.
 std::vector<Request> make_choices(const ProtocolContext& context, Request request,
                                   std::int32_t count) {
   std::vector<Request> requests;
-  if (count > 1) request.family = request.id;
+  if (count > 1 || request.beam) request.family = request.id;
   for (std::int32_t i = 1; i < count; ++i) {
     Request& other = requests.emplace_back(request);
     other.id = context.generator->next_id();
@@ -169,7 +181,7 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
   QUIRE_TRY(add_bad_words(context, request, &sampling));
   sampling.min_tokens = request.min_tokens;
   // The best are chosen by their log-probabilities.
-  if (request.num_candidates() > request.n) sampling.logprobs = 0;
+  if (request.num_candidates() > request.n && !request.use_beam_search) sampling.logprobs = 0;
   if (request.prompt_logprobs) {
     QUIRE_TRY(check_logprobs(*request.prompt_logprobs, "prompt_logprobs", options.max_logprobs));
     sampling.prompt_logprobs = *request.prompt_logprobs;
@@ -203,6 +215,7 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
   if (parts.fresh_seed) parts.sampling.seed = context.seeds->next();
   QUIRE_TRY(validate_sampling_params(parts.sampling, vocab_size));
   Request out;
+  if (request.use_beam_search) out.beam = use_beams(request, &parts.sampling);
   out.id = context.generator->next_id();
   out.external_id = external_id;
   out.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));

@@ -140,9 +140,11 @@ void Answer::keep_best() {
   for (std::size_t begin = 0; begin < choices_.size(); begin += options_.candidates) {
     const auto first = choices_.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = first + static_cast<std::ptrdiff_t>(options_.candidates);
-    std::stable_sort(first, last, [](const Choice& a, const Choice& b) {
-      return mean_logprob(a) > mean_logprob(b);
-    });
+    if (!options_.ranked) {
+      std::stable_sort(first, last, [](const Choice& a, const Choice& b) {
+        return mean_logprob(a) > mean_logprob(b);
+      });
+    }
     std::move(first, first + static_cast<std::ptrdiff_t>(options_.n), std::back_inserter(best));
   }
   choices_ = std::move(best);

@@ -29,6 +29,7 @@ struct AnswerOptions {
   bool score_only = false;     // max_tokens 0: the one token that the engine made is not shown
   // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
   std::size_t n = 1, candidates = 1;
+  bool ranked = false;  // the candidates come best first (beam search)
 };
 
 struct Choice {

@@ -16,6 +16,8 @@ constexpr double kAnyNumber = 1.7e308;
 constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxRequestIdBytes = 256;
 constexpr double kMaxChoices = 16384;  // vLLM's limit of n
+constexpr std::int32_t kMaxBeams = 256;
+constexpr double kMaxLengthPenalty = 100;
 
 Status read_stream_options(R& request, const json::value& value, const Field<R>& field) {
   const auto* object = value.if_object();
@@ -62,8 +64,17 @@ Status read_priority(R&, const json::value& value, const Field<R>& field) {
   QUIRE_TRY(read_integer(value, field.name, -kMaxInt64, kMaxInt64));
   return read_only(value, field.name, -kMaxInt64, 0);
 }
-Status read_length_penalty(R&, const json::value& value, const Field<R>& field) {
-  return read_only(value, field.name, -kAnyNumber, 1);
+Status read_early_stopping(R& request, const json::value& value, const Field<R>& field) {
+  if (value.is_string() && value.get_string() == "never") {
+    request.early_stopping = EarlyStopping::kExact;
+  } else if (value.is_bool()) {
+    request.early_stopping = value.get_bool() ? EarlyStopping::kFirst : EarlyStopping::kHeuristic;
+  } else {
+    return field_error(field.name,
+                       "`early_stopping` must be true, false or \"never\", but it is {}",
+                       json_kind(value));
+  }
+  return {};
 }
 Status read_thinking_budget(R&, const json::value& value, const Field<R>& field) {
   return read_only(value, field.name, -1, -1);
@@ -127,10 +138,11 @@ std::span<const Field<CommonRequest>> common_fields() {
       string_field<&R::request_id>("request_id"),
       custom_field<R>("cache_salt", &read_cache_salt),
       custom_field<R>("priority", &read_priority),
-      custom_field<R>("length_penalty", &read_length_penalty),
+      bool_field<&R::use_beam_search>("use_beam_search"),
+      number_field<&R::length_penalty>("length_penalty", -kMaxLengthPenalty, kMaxLengthPenalty),
+      custom_field<R>("early_stopping", &read_early_stopping),
       custom_field<R>("thinking_token_budget", &read_thinking_budget),
       custom_field<R>("response_format", &read_response_format),
-      unsupported_field<R>("use_beam_search"),
       unsupported_field<R>("structured_outputs"),
       unsupported_field<R>("guided_json"),
       unsupported_field<R>("guided_regex"),
@@ -171,9 +183,40 @@ Status check_best_of(const CommonRequest& request) {
   return {};
 }
 
+// Beams are ranked by what the model itself says.
+Status check_beam_search(const CommonRequest& request) {
+  if (!request.use_beam_search) {
+    if (request.length_penalty.value_or(1) == 1 &&
+        request.early_stopping.value_or(EarlyStopping::kHeuristic) == EarlyStopping::kHeuristic) {
+      return {};
+    }
+    const char* name =
+        request.length_penalty.value_or(1) == 1 ? "early_stopping" : "length_penalty";
+    return field_error(name, "`{}` needs `use_beam_search` = true", name);
+  }
+  if (request.num_candidates() > kMaxBeams) {
+    return field_error(request.best_of ? "best_of" : "n",
+                       "beam search takes at most {} beams, but {} were asked for", kMaxBeams,
+                       request.num_candidates());
+  }
+  const std::array<std::pair<const char*, bool>, 6> kNotWithBeams{{
+      {"presence_penalty", request.presence_penalty != 0},
+      {"frequency_penalty", request.frequency_penalty != 0},
+      {"repetition_penalty", request.repetition_penalty.value_or(1) != 1},
+      {"logit_bias", !request.logit_bias.empty()},
+      {"allowed_token_ids", request.allowed_token_ids.has_value()},
+      {"bad_words", !request.bad_words.empty()},
+  }};
+  for (const auto& [name, given] : kNotWithBeams) {
+    if (given) return field_error(name, "`{}` is not possible with `use_beam_search` = true", name);
+  }
+  return {};
+}
+
 Status check_common(const CommonRequest& request) {
   QUIRE_TRY(check_request_id(request.request_id));
   QUIRE_TRY(check_best_of(request));
+  QUIRE_TRY(check_beam_search(request));
   if (request.has_stream_options && !request.stream) {
     return field_error("stream_options", "`stream_options` may only be given with `stream` = true");
   }

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/beam_search.h"
 #include "server/protocol/field_table.h"
 
 namespace quire {
@@ -26,6 +27,9 @@ struct CommonRequest {
   std::optional<std::int64_t> seed;     // -1 as absent
   std::int32_t n = 1;                   // answers per prompt
   std::optional<std::int32_t> best_of;  // answers made per prompt, of which the best n are given
+  bool use_beam_search = false;         // width: num_candidates()
+  std::optional<double> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
   std::vector<std::string> stop;
   std::vector<std::int32_t> stop_token_ids;
   bool include_stop_str_in_output = false, ignore_eos = false;

@@ -79,7 +79,13 @@ const Case kCommon[] = {
     {"structured_outputs", "null", ""},
     {"guided_json", "{\"type\": \"string\"}", "guided_json"},
     {"use_beam_search", "false", ""},
-    {"use_beam_search", "true", "use_beam_search"},
+    {"use_beam_search", "true", ""},
+    {"use_beam_search", "1", "use_beam_search"},
+    {"length_penalty", "1", ""},
+    {"length_penalty", "0.5", "use_beam_search"},
+    {"early_stopping", "false", ""},
+    {"early_stopping", "true", "use_beam_search"},
+    {"early_stopping", "\"soon\"", "early_stopping"},
     {"model", "5", "model"},
     {"user", "\"u\"", ""},
     {"not_a_field", "{\"x\": [1]}", ""},
@@ -139,6 +145,31 @@ TEST(CompletionRequest, BestOfIsAtLeastN) {
     const auto request = parse(bad);
     ASSERT_FALSE(request) << bad;
     EXPECT_EQ(request.error().param, "best_of");
+  }
+}
+
+TEST(CompletionRequest, BeamSearchSaysWhatItCannotDo) {
+  const auto parse = [](std::string_view fields) {
+    return parse_completion_request(
+        fmt::format(R"({{"prompt": "x", "use_beam_search": true, {}}})", fields));
+  };
+  const auto beams = parse(R"("n": 4, "length_penalty": 0.8, "early_stopping": "never")");
+  ASSERT_TRUE(beams) << beams.error().message;
+  EXPECT_EQ(beams->num_candidates(), 4);
+  EXPECT_EQ(beams->early_stopping, EarlyStopping::kExact);
+  EXPECT_EQ(parse(R"("early_stopping": true)")->early_stopping, EarlyStopping::kFirst);
+  const std::pair<const char*, const char*> refused[] = {
+      {"n", R"("n": 257)"},
+      {"presence_penalty", R"("presence_penalty": 1)"},
+      {"frequency_penalty", R"("frequency_penalty": 1)"},
+      {"repetition_penalty", R"("repetition_penalty": 1.1)"},
+      {"logit_bias", R"("logit_bias": {"5": 1})"},
+      {"allowed_token_ids", R"("allowed_token_ids": [1])"},
+      {"bad_words", R"("bad_words": ["x"])"}};
+  for (const auto& [field, fields] : refused) {
+    const auto request = parse(fields);
+    ASSERT_FALSE(request) << fields;
+    EXPECT_EQ(request.error().param, field);
   }
 }
 
