@@ -23,8 +23,6 @@ constexpr std::array kNotBuilt = std::to_array<KnownFlag>({
     {"--enable-expert-parallel", "one process computes all experts"},
     {"--distributed-executor-backend", "there is one executor, in this process"},
     {"--nnodes", "one host serves a model"},
-    {"--quantization", "the file's own quantization is used; load a quantized GGUF"},
-    {"-q", "the file's own quantization is used; load a quantized GGUF"},
     {"--tokenizer-mode", "the tokenizer comes from the model's folder or file"},
     {"--trust-remote-code", "no code of a model is ever run"},
     {"--enable-lora", "merge the adapter into the model's weights first"},

@@ -211,6 +211,7 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub));
   if (path != model.name) stage.done("model {}: {}", model.name, path);
   QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, flags.tokenizer));
+  QUIRE_TRY(check_quantization(flags.quantization, files.config.quantization, files.is_gguf));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);

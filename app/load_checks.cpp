@@ -35,8 +35,9 @@ Status check_finite(const WeightSource& weights) {
   std::vector<float> row;
   for (const std::string& name : weights.names()) {
     if (std::binary_search(unused.begin(), unused.end(), name)) continue;
-    const TensorView view = weights.find(name);
-    if (view.empty() || !can_dequantize(view.dtype)) continue;
+    const TensorView found = weights.find(name);
+    if (found.empty() || !can_dequantize(found.dtype)) continue;
+    QUIRE_ASSIGN(const TensorView view, weights.require(name, found.shape));
     row.resize(static_cast<std::size_t>(view.columns()));
     for (std::int64_t r = 0; r < view.rows(); ++r) {
       dequantize_row(view, r, row.data());

@@ -16,7 +16,9 @@ Result<ModelSpec> gpt_oss_spec(const ModelConfig& config) {
   moe.expert.activation_alpha = static_cast<float>(config.fields.number("swiglu_alpha", 1.702));
   moe.expert.activation_limit = static_cast<float>(config.fields.number("swiglu_limit", 7.0));
   if (!config.from_gguf) {
-    moe.storage = ExpertStorage::kStackedTransposed;
+    // Blocks run along the inputs, so MXFP4 has the experts as [out, in].
+    const bool blocks = config.quantization.method == QuantMethod::kMxfp4;
+    moe.storage = blocks ? ExpertStorage::kStacked : ExpertStorage::kStackedTransposed;
     moe.expert_suffix.clear();
     moe.expert.fused_gate_up = "gate_up_proj";
     moe.interleaved_gate_up = true;

@@ -291,15 +291,11 @@ Status read_dtype(const JsonFields& fields, ModelConfig* config) {
   return {};
 }
 
-Status refuse_quantized(const JsonFields& fields) {
+Status read_quantization(const JsonFields& fields, ModelConfig* config) {
   QUIRE_ASSIGN(const json::object* quantization, fields.get_object("quantization_config"));
   if (quantization == nullptr) return {};
-  QUIRE_ASSIGN(const auto method,
-               JsonFields(*quantization, fields.name()).get_string("quant_method"));
-  return make_error(ErrorCode::kUnsupported,
-                    "{}: quantization method \"{}\" is not supported; use the unquantized model or "
-                    "a GGUF file",
-                    fields.name(), printable(method.value_or("unknown")));
+  QUIRE_ASSIGN(config->quantization, parse_quant_config(*quantization, fields.name()));
+  return {};
 }
 
 // Ends of sequence and the beginning, from either file.
@@ -348,7 +344,7 @@ Result<ModelConfig> parse_hf_config(std::string_view config_json,
   if (!outer_class.empty()) config.source_architecture = outer_class;
   add_family_defaults(config.architecture, &object);
   const HfSource source{object, fields, config.architecture, hf_family(config.architecture)};
-  QUIRE_TRY(refuse_quantized(fields));
+  QUIRE_TRY(read_quantization(fields, &config));
   QUIRE_TRY(read_sizes(source, &config));
   QUIRE_TRY(check_sizes(config, kName));
   QUIRE_TRY(read_options(source, &config));

@@ -184,7 +184,8 @@ TEST(HfConfig, RefusesBadValues) {
       {R"(, "tie_word_embeddings": 1)", "true or false is expected"},
       {R"(, "eos_token_id": "</s>")", "an integer or a list of integers"},
       {R"(, "eos_token_id": [1, "x"])", "an integer or a list of integers"},
-      {R"(, "quantization_config": {"quant_method": "gptq"})", "quantization method \"gptq\""},
+      {R"(, "quantization_config": {"quant_method": "hqq"})", "quantization method \"hqq\""},
+      {R"(, "quantization_config": 4)", "quantization_config"},
   };
   for (const auto& [more, message] : cases) {
     SCOPED_TRACE(more);

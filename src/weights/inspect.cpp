@@ -154,6 +154,8 @@ std::string describe_model(const ModelFiles& files, const InspectOptions& option
            short_bytes(files.file_bytes));
   add_config(&out, files.config);
   const std::int64_t parameters = count_parameters(*files.weights);
+  add_line(&out, "quantization", "{}",
+           files.is_gguf ? "by tensor, see the types" : files.config.quantization.describe());
   add_line(&out, "parameters", "{} ({})", short_count(parameters), parameters);
   add_dtypes(&out, *files.weights);
   const std::string& text = files.chat_template;

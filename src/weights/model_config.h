@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "tensor/dtype.h"
 #include "weights/config_fields.h"
+#include "weights/quant_config.h"
 
 namespace quire {
 
@@ -64,6 +65,7 @@ struct ModelConfig {
   std::vector<std::string>
       layer_types;  // "full_attention", "sliding_attention", ...; empty: all alike
   bool from_gguf = false;
+  QuantConfig quantization;
   ConfigFields fields;  // everything else, by Hugging Face's names
   // config.json's dtype; where it names none, and for a GGUF, open_model takes the matrices'
   // commonest.

@@ -10,6 +10,7 @@
 #include "weights/gguf_weights.h"
 #include "weights/json_fields.h"
 #include "weights/open_config.h"
+#include "weights/quantized_weights.h"
 #include "weights/safetensors_weights.h"
 #include "weights/tokenizer_files.h"
 #include "weights/weight_source.h"
@@ -48,14 +49,34 @@ bool names_dtype(const std::string& config_json) {
   return fields.find("dtype") != nullptr || fields.find("torch_dtype") != nullptr;
 }
 
-// config.json with --hf-overrides laid over it.
+// Older tools write the quantization into a file of its own: quantize_config.json (GPTQ) or
+// quant_config.json (AWQ).
+Status add_quantization_file(const fs::path& folder, json::object* config) {
+  const json::value* own = config->if_contains("quantization_config");
+  if (own != nullptr && !own->is_null()) return {};
+  for (const auto& [name, method] :
+       {std::pair("quantize_config.json", "gptq"), std::pair("quant_config.json", "awq")}) {
+    QUIRE_ASSIGN(const std::string text, read_if_present(folder / name, kMaxConfigBytes));
+    if (text.empty()) continue;
+    QUIRE_ASSIGN(json::object quantization, parse_json_object(text, name));
+    if (!quantization.contains("quant_method")) quantization["quant_method"] = method;
+    (*config)["quantization_config"] = std::move(quantization);
+    return {};
+  }
+  return {};
+}
+
+// config.json, completed by a file about its quantization, with --hf-overrides laid over it.
 Result<std::string> read_config(const fs::path& folder, const OpenOptions& options) {
   QUIRE_ASSIGN(std::string config,
                read_text_file((folder / "config.json").string(), kMaxConfigBytes));
-  if (options.hf_overrides.empty()) return config;
-  QUIRE_ASSIGN(const json::object over, parse_json_object(options.hf_overrides, "--hf-overrides"));
   QUIRE_ASSIGN(json::object object, parse_json_object(config, "config.json"));
-  merge_json(over, &object);
+  QUIRE_TRY(add_quantization_file(folder, &object));
+  if (!options.hf_overrides.empty()) {
+    QUIRE_ASSIGN(const json::object over,
+                 parse_json_object(options.hf_overrides, "--hf-overrides"));
+    merge_json(over, &object);
+  }
   return json::serialize(object);
 }
 
@@ -101,7 +122,14 @@ Result<ModelFiles> open_hf_folder(const fs::path& folder, const OpenOptions& opt
   QUIRE_ASSIGN(ModelFiles files, open_without_weights(folder.string(), options));
   QUIRE_ASSIGN(SafetensorsFile weights, SafetensorsFile::open_folder(files.path));
   files.file_bytes = weights.file_bytes();
-  files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
+  if (files.config.quantization.method == QuantMethod::kNone) {
+    files.weights = std::make_unique<SafetensorsWeights>(std::move(weights));
+  } else {
+    auto quantized = QuantizedWeights::create(std::move(weights), files.config.quantization);
+    if (!quantized)
+      return make_error(quantized.error().code, "{}: {}", files.path, quantized.error().message);
+    files.weights = *std::move(quantized);
+  }
   // A checkpoint without a head of its own uses the embedding, whatever the configuration says.
   if (files.weights->find("lm_head.weight").empty() &&
       files.weights->find("embed_out.weight").empty()) {

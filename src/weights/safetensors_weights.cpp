@@ -20,7 +20,13 @@ constexpr std::string_view kBasePrefixes[] = {"transformer.", "model.", "gpt_neo
 }  // namespace
 
 SafetensorsWeights::SafetensorsWeights(SafetensorsFile file) : file_(std::move(file)) {
-  for (const auto& [name, view] : file_.tensors()) {
+  set_tensors(file_.tensors());
+}
+
+void SafetensorsWeights::set_tensors(Tensors tensors) {
+  tensors_ = std::move(tensors);
+  text_names_.clear();
+  for (const auto& [name, view] : tensors_) {
     for (const Prefix& prefix : kTextPrefixes) {
       if (!name.starts_with(prefix.stored)) continue;
       text_names_.emplace(std::string(prefix.wanted) + name.substr(prefix.stored.size()), name);
@@ -31,24 +37,24 @@ SafetensorsWeights::SafetensorsWeights(SafetensorsFile file) : file_(std::move(f
 
 std::string SafetensorsWeights::stored_name(std::string_view name) const {
   std::string plain(name);
-  if (file_.tensors().contains(plain)) return plain;
+  if (tensors_.contains(plain)) return plain;
   if (const auto found = text_names_.find(plain); found != text_names_.end()) return found->second;
   for (std::string_view prefix : kBasePrefixes) {
     if (!name.starts_with(prefix)) continue;
     std::string bare(name.substr(prefix.size()));
-    if (file_.tensors().contains(bare)) return bare;
+    if (tensors_.contains(bare)) return bare;
   }
   return plain;
 }
 
 TensorView SafetensorsWeights::find(std::string_view name) const {
-  const auto found = file_.tensors().find(stored_name(name));
-  return found == file_.tensors().end() ? TensorView{} : found->second;
+  const auto found = tensors_.find(stored_name(name));
+  return found == tensors_.end() ? TensorView{} : found->second;
 }
 
 std::vector<std::string> SafetensorsWeights::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, view] : file_.tensors()) names.push_back(name);
+  for (const auto& [name, view] : tensors_) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

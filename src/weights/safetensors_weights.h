@@ -21,10 +21,15 @@ class SafetensorsWeights : public WeightSource {
   bool permuted_qk() const override { return false; }
 
  protected:
+  using Tensors = std::unordered_map<std::string, TensorView>;
   std::string stored_name(std::string_view name) const override;
+  const Tensors& tensors() const { return tensors_; }
+  // What there is to find, in place of the file's own list.
+  void set_tensors(Tensors tensors);
 
  private:
   SafetensorsFile file_;
+  Tensors tensors_;
   std::unordered_map<std::string, std::string> text_names_;  // of a text half -> as stored
 };
 

@@ -80,9 +80,12 @@ Result<TensorView> WeightSource::optional(std::string_view name, const Shape& sh
     }
     view.shape = shape;
   }
-  const std::lock_guard lock(used_mutex_);
-  used_.insert(stored_name(name));
-  return view;
+  const std::string stored = stored_name(name);
+  {
+    const std::lock_guard lock(used_mutex_);
+    used_.insert(stored);
+  }
+  return with_data(stored, view);
 }
 
 std::vector<std::string> WeightSource::unused_names() const {

@@ -28,14 +28,15 @@ struct ExpectedTensor {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  // The tensor of this name, or an empty view.
+  // The tensor of this name, or an empty view. Type and shape: the data may not be there until
+  // require or optional has given the tensor out.
   virtual TensorView find(std::string_view name) const = 0;
   // The tensor, checked to exist and have this shape (dimensions of size 1 aside: the view has the
   // shape asked for); the error names both shapes. Marks it as used.
   Result<TensorView> require(std::string_view name, const Shape& shape) const;
   // Same, but absent is fine (empty view); a wrong shape is an error.
   Result<TensorView> optional(std::string_view name, const Shape& shape) const;
-  // After packing: the source pages may go.
+  // After packing: the source pages may go, and with them what was converted.
   virtual void release_pages(const TensorView& view) const = 0;
   virtual std::vector<std::string> names() const = 0;
   // True when Q and K rows are permuted for interleaved RoPE, as GGUF's llama files have them: the
@@ -52,6 +53,10 @@ class WeightSource {
  protected:
   // The name in names() of the tensor that find(name) looks at; the name itself when there is none.
   virtual std::string stored_name(std::string_view name) const { return std::string(name); }
+  // The tensor of this stored name with its data; view: what find gives.
+  virtual TensorView with_data(const std::string& /*stored*/, const TensorView& view) const {
+    return view;
+  }
 
  private:
   mutable std::mutex used_mutex_;

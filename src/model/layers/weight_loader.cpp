@@ -100,7 +100,9 @@ Result<std::vector<float>> WeightLoader::vector(const std::string& name, std::in
 
 Result<std::vector<float>> WeightLoader::tensor(const std::string& name, const Shape& shape) {
   QUIRE_ASSIGN(const TensorView view, weights_.require(name, shape));
-  return as_floats(name, view);
+  Result<std::vector<float>> values = as_floats(name, view);
+  release(view);
+  return values;
 }
 
 Result<std::vector<float>> WeightLoader::optional_tensor(const std::string& name,

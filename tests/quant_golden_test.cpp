@@ -1,0 +1,91 @@
+// Every model under tests/golden-quant: AWQ, GPTQ, compressed-tensors, FP8 and MXFP4 checkpoints
+// against what transformers computes from exactly the dequantized weights. In float32 the logits
+// within the tolerance of other float32 kernels and all greedy tokens; under `auto` within the
+// tolerances of tests/golden-quant/README.md. The folders say what there is; no model is named.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "golden_check.h"
+#include "step_driver.h"
+#include "weights/weight_source.h"
+
+namespace quire {
+namespace {
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr float kExact = 5e-4f;      // largest error of a logit between float32 kernels
+constexpr float kKnifeEdge = 1e-3f;  // a greedy token may differ below this margin only
+constexpr float kFastMargin = 0.3f;  // otherwise tokens are compared up to the first such margin
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(source_path("tests/golden-quant"))) {
+    if (fs::exists(entry.path() / "golden.json")) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool has_experts(const std::string& name) {
+  std::ifstream file(source_path("tests/golden-quant/" + name + "/golden.json"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  for (const json::value& feature : json::parse(text).as_object().at("features").as_array()) {
+    if (std::string_view(feature.as_string()).starts_with("moe ")) return true;
+  }
+  return false;
+}
+
+GoldenResult run(const std::string& name, const std::string& dtype, float stop_margin) {
+  const std::string folder = "tests/golden-quant/" + name;
+  const LoadedModel model = load_for_test(folder, dtype);
+  EXPECT_TRUE(model.weights->unused_names().empty())
+      << "left over: " << model.weights->unused_names().front();
+  GoldenOptions options;
+  options.stop_margin = stop_margin;
+  GoldenResult result = compare_with_golden(model, folder + "/golden.safetensors", options);
+  std::printf("%s %s: worst %.2g, mean %.2g, top-1 logprob %.2g, same best %.3g\n", name.c_str(),
+              dtype.c_str(), static_cast<double>(result.worst), result.mean,
+              static_cast<double>(result.worst_top1), result.same_best);
+  return result;
+}
+
+void expect_tokens(const GoldenResult& result, float margin) {
+  for (std::size_t p = 0; p < result.first_difference.size(); ++p) {
+    EXPECT_TRUE(result.first_difference[p] < 0 || result.margins_at_difference[p] < margin)
+        << "prompt " << p << ", token " << result.first_difference[p] << ", margin "
+        << result.margins_at_difference[p];
+  }
+}
+
+class QuantGoldens : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(QuantGoldens, Float32) {
+  const GoldenResult result = run(GetParam(), "float32", 0);
+  EXPECT_LE(result.worst, kExact);
+  expect_tokens(result, kKnifeEdge);
+}
+
+TEST_P(QuantGoldens, Auto) {
+  const GoldenResult result = run(GetParam(), "auto", kFastMargin);
+  if (has_experts(GetParam())) {  // a flip in the routing moves single positions
+    const auto within = std::count_if(result.position_worst.begin(), result.position_worst.end(),
+                                      [](float error) { return error <= 0.8f; });
+    EXPECT_GE(static_cast<double>(within), 0.8 * static_cast<double>(result.position_worst.size()));
+    return;
+  }
+  EXPECT_LE(result.worst, 0.8f);
+  EXPECT_LT(result.mean, 0.08);
+  expect_tokens(result, kFastMargin);
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, QuantGoldens, ::testing::ValuesIn(model_names()),
+                         [](const auto& tested) { return tested.param; });
+
+}  // namespace
+}  // namespace quire
