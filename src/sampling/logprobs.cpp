@@ -1,4 +1,4 @@
-// Log-probabilities of one row: raw log-softmax, as float64 where sums are concerned.
+// Log-probabilities of one row: log-softmax, as float64 where sums are concerned.
 #include <algorithm>
 #include <cmath>
 
@@ -32,27 +32,33 @@ std::int32_t rank_of(std::span<const float> logits, TokenId token) {
 
 }  // namespace
 
-TokenLogprobs Sampler::logprobs_of(std::span<const float> logits, TokenId token,
-                                   std::int32_t top_count) {
+void Sampler::find_logprobs(std::span<const float> logits, TokenId token,
+                            const LogprobsQuery& query, TokenLogprobs* out) {
   QUIRE_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "token {} of {}",
               token, logits.size());
-  const float max = std::min(row_max(logits).value, std::numeric_limits<float>::max());
-  // A row of nothing but minus infinity has no distribution: everything is impossible.
-  const double log_total =
-      max == kMinusInfinity ? 0.0 : static_cast<double>(max) + std::log(row_sum_exp(logits, max));
+  double log_total = 0;
+  if (!query.as_logits) {
+    const float max = std::min(row_max(logits).value, std::numeric_limits<float>::max());
+    // A row of nothing but minus infinity has no distribution: everything is impossible.
+    if (max != kMinusInfinity)
+      log_total = static_cast<double>(max) + std::log(row_sum_exp(logits, max));
+  }
   const auto logprob = [&](TokenId id) {
     return static_cast<float>(static_cast<double>(sane(logits[static_cast<std::size_t>(id)])) -
                               log_total);
   };
-  TokenLogprobs out;
-  out.token = token;
-  out.logprob = logprob(token);
-  out.rank = rank_of(logits, token);
+  out->token = token;
+  out->logprob = logprob(token);
+  out->rank = rank_of(logits, token);
+  out->top.clear();
+  if (!query.ids.empty()) {
+    for (const TokenId id : query.ids) out->top.emplace_back(id, logprob(id));
+    return;
+  }
   thread_local std::vector<TokenId> best;
-  top_ids(logits, top_count, &best);
-  out.top.reserve(best.size());
-  for (const TokenId id : best) out.top.emplace_back(id, logprob(id));
-  return out;
+  top_ids(logits, query.top_count, &best);
+  out->top.reserve(best.size());
+  for (const TokenId id : best) out->top.emplace_back(id, logprob(id));
 }
 
 }  // namespace quire

@@ -6,9 +6,11 @@
 
 #include "base/check.h"
 #include "sampling/draw.h"
+#include "sampling/dry.h"
 #include "sampling/logits_transforms.h"
 #include "sampling/rng.h"
 #include "sampling/row_math.h"
+#include "sampling/token_history.h"
 
 namespace quire {
 
@@ -26,7 +28,8 @@ struct Sampler::Slot {
     if (history.num_generated() < params.min_tokens) apply_banned(logits, params.end_token_ids);
   }
 
-  TokenId choose(std::span<float> logits, std::span<const std::uint32_t> mask) const;
+  TokenId choose(std::span<float> logits, std::span<const std::uint32_t> mask,
+                 std::vector<float>* processed) const;
   TokenId choose_without_logits(std::span<float> scratch,
                                 std::span<const std::uint32_t> mask) const;
 
@@ -35,16 +38,27 @@ struct Sampler::Slot {
   std::vector<TokenId> allowed;  // ascending, no id twice
 };
 
-TokenId Sampler::Slot::choose(std::span<float> logits, std::span<const std::uint32_t> mask) const {
+// processed, if given, gets the row that the choice was made from.
+TokenId Sampler::Slot::choose(std::span<float> logits, std::span<const std::uint32_t> mask,
+                              std::vector<float>* processed) const {
   sanitize_row(logits);
   apply_bans(logits, mask);
   apply_bias(logits, params.logit_bias);
   history.apply_penalties(logits, params);
+  if (params.dry()) apply_dry(logits, params, history.dry_window());
   const RowMax best = row_max(logits);
-  if (best.value == kMinusInfinity) return choose_without_logits(logits, mask);
-  if (params.greedy()) return best.id;
-  const auto position = static_cast<std::uint64_t>(history.num_tokens());
-  return draw_token(logits, params, random_uniform(params.seed, position, 0, params.choice));
+  TokenId token = best.id;
+  if (best.value == kMinusInfinity) {
+    token = choose_without_logits(logits, mask);
+  } else if (!params.greedy()) {
+    const auto position = static_cast<std::uint64_t>(history.num_tokens());
+    DrawNumbers numbers{random_uniform(params.seed, position, 0, params.choice)};
+    if (params.xtc_probability > 0)
+      numbers.xtc = random_uniform(params.seed, position, 1, params.choice);
+    return draw_token(logits, params, numbers, processed);
+  }
+  if (processed != nullptr) processed->assign(logits.begin(), logits.end());
+  return token;
 }
 
 // Nothing is left to choose from (all banned, or the model gave no numbers): the lowest id that
@@ -85,12 +99,18 @@ TokenId Sampler::sample(SlotId slot, std::span<float> logits, std::span<const st
   QUIRE_CHECK(index < slots_.size() && slots_[index] != nullptr, "slot {} is not in use",
               slot.value);
   Slot& state = *slots_[index];
-  const bool with_logprobs = state.params.logprobs >= 0 && logprobs != nullptr;
-  thread_local std::vector<float>
-      raw;  // log-probabilities are those of the model, before any processor
-  if (with_logprobs) raw.assign(logits.begin(), logits.end());
-  const TokenId token = state.choose(logits, mask);
-  if (with_logprobs) *logprobs = logprobs_of(raw, token, state.params.logprobs);
+  const SamplingParams& params = state.params;
+  const bool with_logprobs = params.logprobs >= 0 && logprobs != nullptr;
+  const bool processed = params.logprobs_mode == LogprobsMode::kProcessedLogprobs ||
+                         params.logprobs_mode == LogprobsMode::kProcessedLogits;
+  thread_local std::vector<float> row;  // what log-probabilities are taken of
+  if (with_logprobs && !processed) row.assign(logits.begin(), logits.end());
+  const TokenId token = state.choose(logits, mask, with_logprobs && processed ? &row : nullptr);
+  if (with_logprobs) {
+    const bool as_logits = params.logprobs_mode == LogprobsMode::kRawLogits ||
+                           params.logprobs_mode == LogprobsMode::kProcessedLogits;
+    find_logprobs(row, token, {params.logprobs, params.logprob_token_ids, as_logits}, logprobs);
+  }
   state.history.append(token);
   return token;
 }

@@ -1,18 +1,21 @@
 // Turns rows of logits into tokens. Keeps, per executor slot, what sampling needs of a sequence's
-// past: counts for penalties and the tail for bad words. Owned by the executor; calls for different
-// slots may run on different threads, calls for one slot may not.
+// past. Owned by the executor; calls for different slots may run on different threads, calls for
+// one slot may not.
 //
-// Order (vLLM's): raw log-softmax for logprobs; allowed tokens; bad words; min tokens; logit bias;
-// penalties; then greedy argmax (lowest id on a tie), or temperature, min-p, top-k, top-p and a
-// draw by inverse CDF over the kept tokens in ascending id. The draw is keyed by (seed, choice,
-// position of the generated token in the whole sequence), by a counter-based generator: no state,
-// so preemption changes nothing. NaN counts as minus infinity; when nothing is left to choose from,
-// the lowest id that the rules allow is given.
+// Order (vLLM's, with llama.cpp's samplers at their places): raw log-softmax for logprobs; grammar
+// mask; allowed tokens; bad words; min tokens; logit bias; penalties; DRY; then greedy argmax
+// (lowest id on a tie), or temperature, min-p, top-k, typical-p, top-p, XTC and a draw by inverse
+// CDF over the kept tokens in ascending id. The draw is keyed by (seed, choice, position of the
+// generated token in the whole sequence), by a counter-based generator: no state, so preemption
+// changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id that
+// the rules allow is given. A token allocates nothing once a thread's scratch space has grown, but
+// for the list of log-probabilities that it hands out.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,9 +25,17 @@ namespace quire {
 
 struct TokenLogprobs {
   TokenId token = -1;
-  float logprob = 0;      // of `token`, from the raw logits; may be minus infinity
+  float logprob = 0;      // of `token`; may be minus infinity
   std::int32_t rank = 0;  // 1: the most likely
-  std::vector<std::pair<TokenId, float>> top;  // best first, ties to the lowest id
+  // Best first, ties to the lowest id; or the ids that were asked for, in their order.
+  std::vector<std::pair<TokenId, float>> top;
+};
+
+// What log-probabilities of a row are wanted beside the chosen token's.
+struct LogprobsQuery {
+  std::int32_t top_count = 0;
+  std::span<const TokenId> ids = {};  // not empty: these in place of the top ones
+  bool as_logits = false;             // the row's own numbers, not their log-softmax
 };
 
 class Sampler {
@@ -42,10 +53,16 @@ class Sampler {
                  TokenLogprobs* logprobs);
   bool wants_logprobs(SlotId slot) const;
 
-  // Log-probabilities of one row: of `token` and of the top `top_count`. Used for prompt logprobs
-  // as well.
+  // Log-probabilities of one row: of `token` and what the query names. Used for prompt logprobs as
+  // well. *out is overwritten.
+  static void find_logprobs(std::span<const float> logits, TokenId token,
+                            const LogprobsQuery& query, TokenLogprobs* out);
   static TokenLogprobs logprobs_of(std::span<const float> logits, TokenId token,
-                                   std::int32_t top_count);
+                                   std::int32_t top_count) {
+    TokenLogprobs out;
+    find_logprobs(logits, token, {top_count}, &out);
+    return out;
+  }
 
  private:
   struct Slot;

@@ -12,6 +12,7 @@
 #include "sampling/logits_transforms.h"
 #include "sampling/rng.h"
 #include "sampling/row_math.h"
+#include "sampling/token_history.h"
 
 namespace quire {
 namespace {
@@ -177,6 +178,68 @@ TEST(Sampler, LogprobsAreTheRawLogSoftmax) {
   }
 }
 
+TEST(Sampler, LogprobsModes) {
+  const auto row = random_row(60, 14);
+  SamplingParams p;
+  p.temperature = 0.6;
+  p.top_k = 5;
+  p.logprobs = 7;
+  p.logit_bias = {{11, 3.0f}};
+  std::vector<float> biased = row;
+  biased[11] += 3.0f;
+  std::vector<TokenId> best;
+  top_ids(biased, 5, &best);
+  for (const auto mode : {LogprobsMode::kRawLogits, LogprobsMode::kProcessedLogprobs,
+                          LogprobsMode::kProcessedLogits}) {
+    for (const double temperature : {0.6, 0.0}) {
+      p.logprobs_mode = mode;
+      p.temperature = temperature;
+      Sampler sampler(60);
+      sampler.add_slot(kSlot, p, {}, {});
+      auto logits = row;
+      TokenLogprobs got;
+      const TokenId token = sampler.sample(kSlot, logits, {}, &got);
+      EXPECT_EQ(got.token, token);
+      const bool greedy = temperature == 0;  // no temperature, no filters
+      if (mode == LogprobsMode::kRawLogits) {
+        EXPECT_EQ(got.logprob, row[static_cast<std::size_t>(token)]);
+        EXPECT_EQ(got.top[0].second, *std::max_element(row.begin(), row.end()));
+        continue;
+      }
+      EXPECT_EQ(got.top[0].first, best[0]);
+      double total = 0;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const bool kept = greedy || std::count(best.begin(), best.end(), static_cast<TokenId>(i));
+        total += kept ? std::exp(static_cast<double>(biased[i]) / (greedy ? 1.0 : 0.6)) : 0;
+      }
+      const double log_total = mode == LogprobsMode::kProcessedLogits ? 0 : std::log(total);
+      for (std::size_t i = 0; i < 5; ++i) {
+        const auto x = static_cast<double>(biased[static_cast<std::size_t>(best[i])]);
+        EXPECT_EQ(got.top[i].first, best[i]);
+        EXPECT_NEAR(got.top[i].second, x / (greedy ? 1.0 : 0.6) - log_total, 1e-5);
+      }
+      EXPECT_EQ(got.top[5].second == kMinusInfinity, !greedy);
+    }
+  }
+}
+
+TEST(Sampler, LogprobTokenIdsStandInForTheTop) {
+  const auto row = random_row(60, 15);
+  SamplingParams p = greedy();
+  p.logprobs = 4;
+  p.logprob_token_ids = {50, 3, 44};
+  Sampler sampler(60);
+  sampler.add_slot(kSlot, p, {}, {});
+  auto logits = row;
+  TokenLogprobs got;
+  sampler.sample(kSlot, logits, {}, &got);
+  ASSERT_EQ(got.top.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(got.top[i].first, p.logprob_token_ids[i]);
+    EXPECT_EQ(got.top[i].second, Sampler::logprobs_of(row, p.logprob_token_ids[i], 0).logprob);
+  }
+}
+
 TEST(Sampler, LogprobsOfBrokenRows) {
   const float nan = std::nanf("");
   const std::vector<float> row = {nan, 1, nan};
@@ -274,6 +337,14 @@ TEST(SamplingParams, ValidationNamesTheField) {
   EXPECT_EQ(field([](SamplingParams& p) { p.end_token_ids = {999}; }), "stop_token_ids");
   EXPECT_EQ(field([](SamplingParams& p) { p.bad_words = {{}}; }), "bad_words");
   EXPECT_EQ(field([](SamplingParams& p) { p.logprobs = 101; }), "logprobs");
+  EXPECT_EQ(field([](SamplingParams& p) { p.typical_p = 0; }), "typical_p");
+  EXPECT_EQ(field([](SamplingParams& p) { p.xtc_probability = 1.5; }), "xtc_probability");
+  EXPECT_EQ(field([](SamplingParams& p) { p.xtc_threshold = -0.1; }), "xtc_threshold");
+  EXPECT_EQ(field([](SamplingParams& p) { p.dry_multiplier = -1; }), "dry_multiplier");
+  EXPECT_EQ(field([](SamplingParams& p) { p.dry_base = 0.5; }), "dry_base");
+  EXPECT_EQ(field([](SamplingParams& p) { p.dry_allowed_length = -1; }), "dry_allowed_length");
+  EXPECT_EQ(field([](SamplingParams& p) { p.dry_penalty_last_n = -2; }), "dry_penalty_last_n");
+  EXPECT_EQ(field([](SamplingParams& p) { p.logprob_token_ids = {100}; }), "logprob_token_ids");
   EXPECT_EQ(field([](SamplingParams& p) { p.prompt_logprobs = -2; }), "prompt_logprobs");
 }
 

@@ -25,6 +25,22 @@ Status check_numbers(const SamplingParams& p) {
   QUIRE_TRY(check_range("min_p", p.min_p, 0, 1));
   QUIRE_TRY(check_range("presence_penalty", p.presence_penalty, -2, 2));
   QUIRE_TRY(check_range("frequency_penalty", p.frequency_penalty, -2, 2));
+  if (!(p.typical_p > 0 && p.typical_p <= 1)) {
+    return field_error("typical_p", "typical_p must be above 0 and at most 1, got {}", p.typical_p);
+  }
+  QUIRE_TRY(check_range("xtc_probability", p.xtc_probability, 0, 1));
+  QUIRE_TRY(check_range("xtc_threshold", p.xtc_threshold, 0, 1));
+  QUIRE_TRY(check_range("dry_multiplier", p.dry_multiplier, 0, 1e6));
+  QUIRE_TRY(check_range("dry_base", p.dry_base, 1, 1e6));
+  if (p.dry_allowed_length < 0) {
+    return field_error("dry_allowed_length", "dry_allowed_length must be at least 0, got {}",
+                       p.dry_allowed_length);
+  }
+  if (p.dry_penalty_last_n < -1) {
+    return field_error("dry_penalty_last_n",
+                       "dry_penalty_last_n must be at least 0, or -1 for all tokens, got {}",
+                       p.dry_penalty_last_n);
+  }
   if (!(std::isfinite(p.repetition_penalty) && p.repetition_penalty > 0)) {
     return field_error("repetition_penalty", "repetition_penalty must be a number above 0, got {}",
                        p.repetition_penalty);
@@ -49,6 +65,8 @@ Status check_token_lists(const SamplingParams& p, std::int64_t vocab_size) {
   }
   for (const TokenId id : p.allowed_token_ids)
     QUIRE_TRY(check_token("allowed_token_ids", id, vocab_size));
+  for (const TokenId id : p.logprob_token_ids)
+    QUIRE_TRY(check_token("logprob_token_ids", id, vocab_size));
   for (const TokenId id : p.end_token_ids) QUIRE_TRY(check_token("stop_token_ids", id, vocab_size));
   for (const auto& word : p.bad_words) {
     if (word.empty())
