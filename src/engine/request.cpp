@@ -13,6 +13,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "abort";
     case FinishReason::kError:
       return "error";
+    case FinishReason::kRepetition:
+      return "repetition";
   }
   return "error";
 }

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/beam_search.h"
+#include "engine/repetition.h"
 #include "sampling/sampler.h"
 #include "sampling/sampling_params.h"
 
@@ -27,6 +28,7 @@ struct StopRules {
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
+  RepetitionRule repetition;
 };
 
 struct Request {
@@ -49,8 +51,9 @@ struct Request {
   std::shared_ptr<OutputChannel> channel;
 };
 
-enum class FinishReason : std::uint8_t { kStop, kLength, kAbort, kError };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "abort", "error"
+enum class FinishReason : std::uint8_t { kStop, kLength, kAbort, kError, kRepetition };
+inline constexpr std::size_t kNumFinishReasons = 5;
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", ...
 
 // A generated token with its log-probabilities, ready for the API layer.
 struct OutputToken {

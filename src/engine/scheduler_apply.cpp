@@ -116,7 +116,8 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
   return update;
 }
 
-// End token, then the request's stop tokens (neither before min_tokens), then lengths.
+// End token, then the request's stop tokens, then repetition (none before min_tokens), then
+// lengths.
 void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) const {
   const StopRules& stop = sequence.request.stop;
   const bool may_stop =
@@ -127,6 +128,11 @@ void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) 
   } else if (may_stop && contains(stop.stop_token_ids, last)) {
     update.finish = FinishReason::kStop;
     update.stop_token = last;
+  } else if (may_stop && stop.repetition.max_pattern_size > 0 &&
+             repeats(
+                 std::span(sequence.tokens).subspan(static_cast<std::size_t>(sequence.num_prompt)),
+                 stop.repetition)) {
+    update.finish = FinishReason::kRepetition;
   } else if (sequence.num_generated() >= stop.max_tokens ||
              sequence.num_tokens() >= options_.max_model_len ||
              !kv_.could_fit(sequence.num_tokens())) {

@@ -114,6 +114,26 @@ TEST(Scheduler, FinishRules) {
   EXPECT_EQ(rig.scheduler.stats().finished, 7);
 }
 
+TEST(Scheduler, EndsWhenItRepeatsItself) {
+  for (const std::int32_t min_tokens : {0, 12}) {
+    Rig rig(scheduler_options({64}));
+    SamplingParams sampling;
+    sampling.min_tokens = min_tokens;
+    // The prompt repeats itself too: only what is generated counts.
+    Request request = make_request(1, {8, 7, 8, 7, 8, 7, 8, 7}, 100, sampling);
+    request.stop.repetition = {3, 2, 3};
+    rig.scheduler.add(request, 0);
+    for (int i = 0; rig.scheduler.has_work() && i < 100; ++i) {
+      const StepPlan plan = rig.plan();
+      StepResult result = rig.executor.run(plan);
+      result.rows[0].token = i < 5 ? 20 + i : 7 + i % 2;
+      rig.apply(plan, result);
+    }
+    EXPECT_EQ(rig.outputs[1].tokens.size(), min_tokens == 0 ? 11u : 12u);
+    EXPECT_EQ(rig.outputs[1].finish, FinishReason::kRepetition);
+  }
+}
+
 TEST(Scheduler, EndsAtMaxModelLen) {
   SchedulerOptions options = scheduler_options({64});
   options.max_model_len = 12;

@@ -37,11 +37,6 @@ Buckets one_two_five(std::int32_t limit) {
   return out;
 }
 
-std::string reason_label(FinishReason reason) {
-  static const std::array<const char*, 4> kNames{"stop", "length", "abort", "error"};
-  return kNames[static_cast<std::size_t>(reason)];
-}
-
 }  // namespace
 
 struct ServerMetrics::Impl {
@@ -58,7 +53,8 @@ struct ServerMetrics::Impl {
         .Set(1);
     for (std::size_t i = 0; i < success.size(); ++i) {
       Labels with_reason = labels;
-      with_reason["finished_reason"] = reason_label(static_cast<FinishReason>(i));
+      with_reason["finished_reason"] =
+          std::string(finish_reason_name(static_cast<FinishReason>(i)));
       success[i] = &success_family.Add(with_reason);
     }
   }
@@ -127,7 +123,7 @@ struct ServerMetrics::Impl {
           .Name("vllm:request_success_total")
           .Help("Finished requests by the reason of their end.")
           .Register(registry);
-  std::array<prometheus::Counter*, 4> success{};
+  std::array<prometheus::Counter*, kNumFinishReasons> success{};
   prometheus::Family<prometheus::Counter>& http_family = prometheus::BuildCounter()
                                                              .Name("http_requests_total")
                                                              .Help("Answered HTTP requests.")

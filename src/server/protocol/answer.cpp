@@ -12,21 +12,6 @@ namespace json = boost::json;
 
 namespace {
 
-// As base names them; here so that the answer's words are in one place.
-std::string_view reason_text(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kAbort:
-      return "abort";
-    case FinishReason::kError:
-      return "error";
-  }
-  return "error";
-}
-
 json::string_view json_view(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
@@ -180,11 +165,12 @@ json::array Answer::ids_json(const std::vector<TokenId>& ids) {
 }
 
 void Answer::add_finish(const Choice& choice, json::object& out) {
-  out["finish_reason"] =
-      choice.finish ? json::value(json_view(reason_text(*choice.finish))) : json::value(nullptr);
+  out["finish_reason"] = choice.finish ? json::value(json_view(finish_reason_name(*choice.finish)))
+                                       : json::value(nullptr);
   json::value stop_reason(nullptr);
   if (choice.stop_string) stop_reason = json::string(*choice.stop_string);
   if (choice.stop_token) stop_reason = *choice.stop_token;
+  if (choice.finish == FinishReason::kRepetition) stop_reason = "repetition_detected";
   out["stop_reason"] = std::move(stop_reason);
 }
 
