@@ -292,7 +292,7 @@ Result<QuantConfig> parse_quant_config(const json::object& object, std::string_v
 
 Status check_quantization(std::string_view asked, const QuantConfig& config, bool is_gguf) {
   const bool quantized = config.method != QuantMethod::kNone;
-  const std::string_view has = is_gguf ? "gguf" : quantized ? config.method_name : "";
+  const std::string has = is_gguf ? "gguf" : quantized ? config.method_name : "";
   std::string_view wanted = asked;
   // vLLM's names of the same formats for other kernels of its own.
   if (wanted == "awq_marlin") wanted = "awq";
