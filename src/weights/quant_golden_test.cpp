@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "base/source_path.h"
 #include "weights/checked.h"
 #include "weights/test_files.h"
 #include "weights/weight_source.h"
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-fs::path golden_folder() { return fs::path(QUIRE_SOURCE_DIR) / "tests/golden-quant"; }
+fs::path golden_folder() { return source_path("tests/golden-quant"); }
 
 std::vector<std::string> folders() {
   std::vector<std::string> names;
