@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -113,6 +114,18 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
                   "Most log-probabilities per token; -1: all")
       ->check(CLI::Range(-1, 1 << 24))
       ->capture_default_str();
+  static const std::map<std::string, LogprobsMode> kModes{
+      {"raw_logprobs", LogprobsMode::kRawLogprobs},
+      {"processed_logprobs", LogprobsMode::kProcessedLogprobs},
+      {"raw_logits", LogprobsMode::kRawLogits},
+      {"processed_logits", LogprobsMode::kProcessedLogits}};
+  command
+      .add_option(
+          "--logprobs-mode", server.logprobs_mode,
+          "raw_logprobs (the model's), processed_logprobs (what is drawn from), raw_logits, "
+          "processed_logits (default: raw_logprobs)")
+      ->transform(CLI::CheckedTransformer(kModes).description(""))
+      ->type_name("MODE");
   command.add_option("--root-path", server.root_path, "Path prefix that a proxy leaves in front");
   command.add_option("--response-role", server.response_role, "Role of chat answers")
       ->capture_default_str();
@@ -133,6 +146,9 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
                    "Answer with X-Request-Id");
   command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids,
                    "Show tokens as token_id:N");
+  command.add_flag("--disable-fastapi-docs", server.disable_docs, "No /openapi.json and no /docs");
+  command.add_flag("--enable-offline-docs", server.offline_docs,
+                   "Accepted: /docs is always offline");
   command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/api_server_impl.h"
+#include "server/docs_page.h"
 #include "server/generation_call.h"
 #include "server/http/request_text.h"
 #include "server/protocol/error_body.h"
@@ -162,6 +163,19 @@ void ApiServer::Impl::metrics(HttpRequest&, const ExchangePtr& exchange) {
 
 void ApiServer::Impl::load(HttpRequest&, const ExchangePtr& exchange) {
   exchange->send(json_response(json::object{{"server_load", in_flight->load()}}));
+}
+
+void ApiServer::Impl::openapi(HttpRequest&, const ExchangePtr& exchange) {
+  HttpResponse response;
+  response.body = openapi_text;
+  exchange->send(std::move(response));
+}
+
+void ApiServer::Impl::docs(HttpRequest&, const ExchangePtr& exchange) {
+  HttpResponse response;
+  response.content_type = "text/html; charset=utf-8";
+  response.body = docs_page();
+  exchange->send(std::move(response));
 }
 
 void ApiServer::Impl::reset_prefix_cache(HttpRequest&, const ExchangePtr& exchange) {

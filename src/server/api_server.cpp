@@ -10,6 +10,7 @@
 #include "server/api_server_impl.h"
 #include "server/http/access.h"
 #include "server/http/request_text.h"
+#include "server/protocol/completion_request.h"
 #include "server/protocol/error_body.h"
 #include "server/protocol/json_parse.h"
 
@@ -18,21 +19,38 @@ namespace {
 constexpr double kLastWordsS = 1.0;  // for the errors of aborted requests to reach their clients
 }
 
-const std::array<ApiServer::Impl::Route, 13> ApiServer::Impl::kRoutes{{
-    {"/v1/models", "GET, HEAD", &Impl::models},
-    {"/v1/models/{id}", "GET, HEAD", &Impl::model},
-    {"/v1/completions", "POST", &Impl::completions},
-    {"/v1/chat/completions", "POST", &Impl::chat},
-    {"/tokenize", "POST", &Impl::tokenize},
-    {"/detokenize", "POST", &Impl::detokenize},
-    {"/health", "GET, HEAD", &Impl::health},
-    {"/ping", "GET, HEAD, POST", &Impl::health},
-    {"/version", "GET, HEAD", &Impl::version},
-    {"/metrics", "GET, HEAD", &Impl::metrics},
-    {"/metrics/", "GET, HEAD", &Impl::metrics},
-    {"/load", "GET, HEAD", &Impl::load},
-    {"/reset_prefix_cache", "POST", &Impl::reset_prefix_cache},
-}};
+const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
+  static const std::vector<Route> kRoutes{
+      {{"/v1/models", "GET, HEAD", "What is served", nullptr, "ModelList"}, &Impl::models},
+      {{"/v1/models/{id}", "GET, HEAD", "One model", nullptr, "Model"}, &Impl::model},
+      {{"/v1/completions", "POST", "Continue prompts", &completion_fields, "CompletionResponse",
+        true},
+       &Impl::completions},
+      {{"/v1/chat/completions", "POST", "Answer a conversation", &chat_fields,
+        "ChatCompletionResponse", true},
+       &Impl::chat},
+      {{"/tokenize", "POST", "Text to token ids", &tokenize_fields, "TokenizeResponse"},
+       &Impl::tokenize},
+      {{"/detokenize", "POST", "Token ids to text", &detokenize_fields, "DetokenizeResponse"},
+       &Impl::detokenize},
+      {{"/health", "GET, HEAD", "Whether the engine works", nullptr, "Status"}, &Impl::health},
+      {{"/ping", "GET, HEAD, POST", "Same as /health", nullptr, "Status"}, &Impl::health},
+      {{"/version", "GET, HEAD", "The server's version", nullptr, "Version"}, &Impl::version},
+      {{"/metrics", "GET, HEAD", "For Prometheus", nullptr, ""}, &Impl::metrics},
+      {{"/metrics/", "GET, HEAD", "For Prometheus", nullptr, ""}, &Impl::metrics},
+      {{"/load", "GET, HEAD", "Requests that run", nullptr, "Load"}, &Impl::load},
+      {{"/reset_prefix_cache", "POST", "Forget cached prefixes", nullptr, "Status"},
+       &Impl::reset_prefix_cache},
+      {{"/openapi.json", "GET, HEAD", "This document", nullptr, "Status"}, &Impl::openapi},
+      {{"/docs", "GET, HEAD", "This document as a page", nullptr, "Page"}, &Impl::docs},
+  };
+  return kRoutes;
+}
+
+std::string ApiServer::Impl::write_openapi() const {
+  const std::vector<ApiOperation> operations(routes().begin(), routes().end());
+  return openapi_document({QUIRE_VERSION, !options.api_keys.empty()}, operations);
+}
 
 // ---- routing ----------------------------------------------------------------------------------
 
@@ -45,8 +63,9 @@ std::string ApiServer::Impl::strip_root(const std::string& path) const {
 }
 
 const ApiServer::Impl::Route* ApiServer::Impl::find(std::string_view path) const {
-  for (const auto& route : kRoutes) {
+  for (const auto& route : routes()) {
     const auto brace = route.path.find('{');
+    if (options.disable_docs && (route.path == "/openapi.json" || route.path == "/docs")) continue;
     if (brace == std::string_view::npos
             ? path == route.path
             : path.size() > brace && path.substr(0, brace) == route.path.substr(0, brace)) {

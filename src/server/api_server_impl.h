@@ -3,7 +3,6 @@
 // caller's thread.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <boost/json/object.hpp>
 #include <functional>
@@ -11,11 +10,13 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "server/api_server.h"
 #include "server/http/http_server.h"
 #include "server/prepare.h"
+#include "server/protocol/openapi.h"
 #include "server/text_pool.h"
 
 namespace quire {
@@ -27,18 +28,17 @@ struct ApiServer::Impl {
       : options(std::move(server_options)),
         parts(server_parts),
         seeds(options.seed),
-        context{&options, parts.text, parts.generator, &seeds},
+        context{&options, parts.text, parts.generator, &seeds, &dry_breakers},
         pool(options.text_threads, options.text_queue_length) {}
 
-  struct Route {
-    std::string_view path;     // "{id}" at the end takes the rest
-    std::string_view methods;  // for Allow
+  struct Route : ApiOperation {  // "{id}" at the end of a path takes the rest
     void (Impl::*handle)(HttpRequest& request, const ExchangePtr& exchange);
   };
-  static const std::array<Route, 13> kRoutes;
+  static const std::vector<Route>& routes();
 
   void handle(HttpRequest request, const ExchangePtr& exchange);
   const Route* find(std::string_view path) const;
+  std::string write_openapi() const;
   std::string strip_root(const std::string& path) const;
 
   void models(HttpRequest& request, const ExchangePtr& exchange);
@@ -52,6 +52,8 @@ struct ApiServer::Impl {
   void metrics(HttpRequest& request, const ExchangePtr& exchange);
   void load(HttpRequest& request, const ExchangePtr& exchange);
   void reset_prefix_cache(HttpRequest& request, const ExchangePtr& exchange);
+  void openapi(HttpRequest& request, const ExchangePtr& exchange);
+  void docs(HttpRequest& request, const ExchangePtr& exchange);
 
   using Prepare = Result<PreparedCall> (*)(const ProtocolContext&, std::string_view,
                                            const CallInfo&);
@@ -63,7 +65,9 @@ struct ApiServer::Impl {
 
   ServerOptions options;
   Parts parts;
+  const std::string openapi_text = write_openapi();
   SeedSource seeds;
+  DryBreakerCache dry_breakers;
   ProtocolContext context;
   TextPool pool;
   const std::int64_t created = unix_time_s();

@@ -69,6 +69,42 @@ TEST(ApiServer, CompletionShape) {
             "stop");
 }
 
+TEST(ApiServer, SamplersReachTheEngine) {
+  ServerOptions options;
+  options.logprobs_mode = LogprobsMode::kProcessedLogits;
+  options.max_logprobs = 300;
+  FakeServer server(options);
+  ask(server, "/v1/completions", R"({"prompt": "ab", "max_tokens": 1, "typical_p": 0.8,
+      "xtc_probability": 0.5, "xtc_threshold": 0.2, "dry_multiplier": 0.7, "dry_base": 1.5,
+      "dry_allowed_length": 3, "dry_penalty_last_n": 64, "logprobs": -1, "logprob_token_ids": [7, 9],
+      "repetition_detection": {"max_pattern_size": 5, "min_count": 4}})");
+  const auto request = server.generator.last_request();
+  const SamplingParams& p = *request->sampling;
+  EXPECT_EQ(p.typical_p, 0.8);
+  EXPECT_EQ(p.xtc_probability, 0.5);
+  EXPECT_EQ(p.xtc_threshold, 0.2);
+  EXPECT_EQ(p.dry_multiplier, 0.7);
+  EXPECT_EQ(p.dry_base, 1.5);
+  EXPECT_EQ(p.dry_allowed_length, 3);
+  EXPECT_EQ(p.dry_penalty_last_n, 64);
+  ASSERT_NE(p.dry_breakers, nullptr);
+  EXPECT_EQ(p.dry_breakers->size(), 4u);
+  EXPECT_EQ(p.logprobs, 257);
+  EXPECT_EQ(p.logprob_token_ids, (std::vector<TokenId>{7, 9}));
+  EXPECT_EQ(p.logprobs_mode, LogprobsMode::kProcessedLogits);
+  EXPECT_EQ(request->stop.repetition.max_pattern_size, 5);
+  EXPECT_EQ(request->stop.repetition.min_pattern_size, 1);
+  EXPECT_EQ(request->stop.repetition.min_count, 4);
+  ask(server, "/v1/completions", R"({"prompt": "ab", "logprobs": 1, "logprob_token_ids": [257]})",
+      400);
+}
+
+TEST(ApiServer, MaxLogprobsBoundsTheWholeVocabulary) {
+  FakeServer server;
+  const auto error = ask(server, "/v1/completions", R"({"prompt": "ab", "logprobs": -1})", 400);
+  EXPECT_EQ(error.at("error").at("param"), "logprobs");
+}
+
 TEST(ApiServer, SeveralPromptsKeepTheirOrder) {
   FakeServer server;
   const auto body =

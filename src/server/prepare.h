@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "server/dry_breakers.h"
 #include "server/generator.h"
 #include "server/protocol/answer.h"
 #include "server/protocol/chat_request.h"
@@ -42,6 +43,7 @@ struct ProtocolContext {
   const TextService* text = nullptr;
   Generator* generator = nullptr;
   SeedSource* seeds = nullptr;
+  DryBreakerCache* dry_breakers = nullptr;
 };
 
 // Of the HTTP request that carries the body.
@@ -63,6 +65,8 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
 // Answers of POST /tokenize and /detokenize.
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body);
 Result<std::string> detokenize_answer(const ProtocolContext& context, std::string_view body);
+std::vector<FieldInfo> tokenize_fields();
+std::vector<FieldInfo> detokenize_fields();
 
 // ---- shared steps ------------------------------------------------------------------------------
 
@@ -83,6 +87,9 @@ struct RequestTemplate {
   StopRules stop;
   bool fresh_seed = false;  // every choice draws its own
 };
+// Top count of log-probabilities within --max-logprobs; -1 stands for the whole vocabulary.
+Result<std::int32_t> resolve_logprobs(const ProtocolContext& context, std::int32_t count,
+                                      std::string_view field);
 Result<RequestTemplate> make_template(const ProtocolContext& context, const CommonRequest& request);
 // Appends the requests of all choices for the prompt of `first`, and what the answer shows of them.
 void add_choices(const ProtocolContext& context, const CommonRequest& request, Request first,

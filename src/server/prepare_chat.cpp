@@ -32,12 +32,14 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.role = request.chat.generation_prompt() ? options.response_role : request.chat.last_role;
   out.stream = request.stream;
   out.include_usage =
-      request.include_usage || (request.stream && options.enable_force_include_usage);
-  out.continuous_usage = out.include_usage && request.continuous_usage;
+      request.include_usage() || (request.stream && options.enable_force_include_usage);
+  out.continuous_usage = out.include_usage && request.continuous_usage();
   out.echo = request.echo;
   if (request.echo && request.chat.last_role == out.role) out.chat_echo = request.chat.last_content;
   out.logprobs = request.logprobs;
-  out.top_logprobs = request.top_logprobs;
+  out.top_logprobs = request.logprob_token_ids.empty()
+                         ? request.top_logprobs
+                         : static_cast<std::int32_t>(request.logprob_token_ids.size());
   out.prompt_logprobs = request.prompt_logprobs.has_value();
   out.return_token_ids = request.return_token_ids;
   out.tokens_as_ids =
@@ -77,11 +79,8 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
                                   const CallInfo& info) {
   QUIRE_ASSIGN(auto request, parse_chat_request(body));
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
-  if (request.top_logprobs > context.options->max_logprobs) {
-    return field_error("top_logprobs",
-                       "`top_logprobs` must be at most {} (--max-logprobs), but it is {}",
-                       context.options->max_logprobs, request.top_logprobs);
-  }
+  QUIRE_ASSIGN(request.top_logprobs,
+               resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));

@@ -16,8 +16,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const CompletionReq
   out.created = unix_time_s();
   out.stream = request.stream;
   out.include_usage =
-      request.include_usage || (request.stream && context.options->enable_force_include_usage);
-  out.continuous_usage = out.include_usage && request.continuous_usage;
+      request.include_usage() || (request.stream && context.options->enable_force_include_usage);
+  out.continuous_usage = out.include_usage && request.continuous_usage();
   out.echo = request.echo;
   out.logprobs = request.logprobs.has_value();
   out.top_logprobs = request.logprobs.value_or(0);
@@ -68,9 +68,8 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
                        "for at most {}",
                        request.prompts.size(), request.num_candidates(), num_choices, kMaxChoices);
   }
-  if (request.logprobs.value_or(0) > context.options->max_logprobs) {
-    return field_error("logprobs", "`logprobs` must be at most {} (--max-logprobs), but it is {}",
-                       context.options->max_logprobs, *request.logprobs);
+  if (request.logprobs) {
+    QUIRE_ASSIGN(request.logprobs, resolve_logprobs(context, *request.logprobs, "logprobs"));
   }
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) {

@@ -19,10 +19,21 @@ Status check_ids(std::span<const TokenId> ids, std::string_view field, std::size
   return {};
 }
 
-Status check_logprobs(std::int32_t count, std::string_view field, std::int32_t limit) {
-  if (count <= limit) return {};
-  return field_error(field, "`{}` must be at most {} (--max-logprobs), but it is {}", field, limit,
-                     count);
+// llama.cpp's samplers.
+Status add_llama_samplers(const ProtocolContext& context, const CommonRequest& request,
+                          SamplingParams* sampling) {
+  sampling->typical_p = request.typical_p;
+  sampling->xtc_probability = request.xtc_probability;
+  sampling->xtc_threshold = request.xtc_threshold;
+  sampling->dry_multiplier = request.dry_multiplier;
+  sampling->dry_base = request.dry_base;
+  sampling->dry_allowed_length = request.dry_allowed_length;
+  sampling->dry_penalty_last_n = request.dry_penalty_last_n;
+  if (!sampling->dry()) return {};
+  QUIRE_ASSIGN(sampling->dry_breakers,
+               context.dry_breakers->get(*context.text, request.dry_sequence_breakers.value_or(
+                                                            DryBreakerCache::defaults())));
+  return {};
 }
 
 // Each word as it is written at the start of a text and inside one, as vLLM takes them.
@@ -155,6 +166,20 @@ Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
   return ids;
 }
 
+Result<std::int32_t> resolve_logprobs(const ProtocolContext& context, std::int32_t count,
+                                      std::string_view field) {
+  const std::int32_t limit = context.options->max_logprobs;
+  const auto vocab_size = static_cast<std::int32_t>(context.text->vocab_size());
+  const std::int32_t wanted = count == -1 ? vocab_size : count;
+  if (wanted > limit) {
+    return field_error(field, "`{}` must be at most {} (--max-logprobs), but it is {}", field,
+                       limit,
+                       count == -1 ? fmt::format("-1, the whole vocabulary of {}", vocab_size)
+                                   : std::to_string(count));
+  }
+  return std::min(wanted, vocab_size);
+}
+
 Result<RequestTemplate> make_template(const ProtocolContext& context,
                                       const CommonRequest& request) {
   const ServerOptions& options = *context.options;
@@ -179,13 +204,17 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
     sampling.allowed_token_ids = *request.allowed_token_ids;
   }
   QUIRE_TRY(add_bad_words(context, request, &sampling));
+  QUIRE_TRY(add_llama_samplers(context, request, &sampling));
   sampling.min_tokens = request.min_tokens;
   // The best are chosen by their log-probabilities.
   if (request.num_candidates() > request.n && !request.use_beam_search) sampling.logprobs = 0;
   if (request.prompt_logprobs) {
-    QUIRE_TRY(check_logprobs(*request.prompt_logprobs, "prompt_logprobs", options.max_logprobs));
-    sampling.prompt_logprobs = *request.prompt_logprobs;
+    QUIRE_ASSIGN(sampling.prompt_logprobs,
+                 resolve_logprobs(context, *request.prompt_logprobs, "prompt_logprobs"));
   }
+  QUIRE_TRY(check_ids(request.logprob_token_ids, "logprob_token_ids", vocab_size));
+  sampling.logprob_token_ids = request.logprob_token_ids;
+  sampling.logprobs_mode = options.logprobs_mode;
 
   StopRules& stop = out.stop;
   QUIRE_TRY(check_ids(request.stop_token_ids, "stop_token_ids", vocab_size));
@@ -194,6 +223,7 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
   stop.stop_strings = request.stop;
   stop.include_stop_str_in_output = request.include_stop_str_in_output;
   stop.ignore_eos = request.ignore_eos;
+  stop.repetition = request.repetition;
   if (!request.ignore_eos) sampling.end_token_ids = options.eos_ids;
   sampling.end_token_ids.insert(sampling.end_token_ids.end(), stop.stop_token_ids.begin(),
                                 stop.stop_token_ids.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "sampling/sampling_params.h"
 
 namespace quire {
 
@@ -41,6 +42,7 @@ struct ServerOptions {
 
   std::int32_t max_model_len = 2048;
   std::int32_t max_logprobs = 20;
+  LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::size_t max_prompts = 1024;  // in one completion request
   std::vector<TokenId> eos_ids;    // every end token: config, generation config, template
   SamplingDefaults sampling;
@@ -52,6 +54,8 @@ struct ServerOptions {
   bool enable_force_include_usage = false;    // streams end with usage unasked
   bool enable_request_id_headers = false;     // X-Request-Id on answers
   bool return_tokens_as_token_ids = false;
+  bool disable_docs = false;  // no /openapi.json, no /docs
+  bool offline_docs = true;   // accepted for compatibility: the page needs nothing from elsewhere
   double stuck_step_s = 300;  // /health is 503 while a step takes longer
 };
 

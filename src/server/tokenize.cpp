@@ -19,21 +19,47 @@ struct TokenizeRequest {
 };
 using R = TokenizeRequest;
 
+std::span<const Field<R>> tokenize_table() {
+  static constexpr std::array kTable{
+      string_field<&R::model>("model").is(kVllm, "", "Absent: the first name served"),
+      string_field<&R::prompt>("prompt").is(kVllm, "", "A text; or give `messages`"),
+      bool_field<&R::add_special_tokens>("add_special_tokens")
+          .is(kVllm, "", "Begin with the model's start token; absent: true, for messages false"),
+      bool_field<&R::return_token_strs>("return_token_strs")
+          .is(kVllm, "false", "Show the tokens as text, too"),
+  };
+  return kTable;
+}
+
 struct DetokenizeRequest {
   std::string model;
-  std::optional<std::vector<std::int32_t>> tokens;
+  std::vector<std::int32_t> tokens;
 };
+using D = DetokenizeRequest;
+
+std::span<const Field<D>> detokenize_table() {
+  static constexpr std::array kTable{
+      string_field<&D::model>("model").is(kVllm, "", "Absent: the first name served"),
+      integers_field<&D::tokens>("tokens", 0, kMaxInt32).must().is(kVllm | kLlamaCpp, "", "Ids"),
+  };
+  return kTable;
+}
 
 }  // namespace
 
+std::vector<FieldInfo> tokenize_fields() {
+  auto chat = list_fields(chat_input_fields());
+  for (FieldInfo& field : chat) field.required = false;  // a prompt will do
+  auto out = list_fields(tokenize_table());
+  out.insert(out.end(), chat.begin(), chat.end());
+  return out;
+}
+std::vector<FieldInfo> detokenize_fields() { return list_fields(detokenize_table()); }
+
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body) {
-  static const std::array kTable{string_field<&R::model>("model"),
-                                 string_field<&R::prompt>("prompt"),
-                                 bool_field<&R::add_special_tokens>("add_special_tokens"),
-                                 bool_field<&R::return_token_strs>("return_token_strs")};
   QUIRE_ASSIGN(const auto object, parse_object(body));
   R request;
-  QUIRE_TRY(read_fields<R>(object, kTable, request));
+  QUIRE_TRY(read_fields<R>(object, tokenize_table(), request));
   QUIRE_TRY(check_model(context, request.model));
   std::string text;
   bool add_special_tokens = true;
@@ -63,16 +89,11 @@ Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_
 }
 
 Result<std::string> detokenize_answer(const ProtocolContext& context, std::string_view body) {
-  using D = DetokenizeRequest;
-  static const std::array kTable{string_field<&D::model>("model")};
-  static const std::array kTokens{integers_field<&D::tokens>("tokens", 0, 2147483647)};
   QUIRE_ASSIGN(const auto object, parse_object(body));
   D request;
-  QUIRE_TRY(read_fields<D>(object, kTable, request));
-  QUIRE_TRY(read_fields<D>(object, kTokens, request));
+  QUIRE_TRY(read_fields<D>(object, detokenize_table(), request));
   QUIRE_TRY(check_model(context, request.model));
-  if (!request.tokens) return field_error("tokens", "`tokens` is missing");
-  for (const TokenId id : *request.tokens) {
+  for (const TokenId id : request.tokens) {
     if (static_cast<std::size_t>(id) >= context.text->vocab_size()) {
       return field_error("tokens",
                          "`tokens` has the id {}, but this model's vocabulary has {} tokens", id,
@@ -80,7 +101,7 @@ Result<std::string> detokenize_answer(const ProtocolContext& context, std::strin
     }
   }
   json::object out;
-  out["prompt"] = context.text->decode(*request.tokens, false);
+  out["prompt"] = context.text->decode(request.tokens, false);
   return json::serialize(out);
 }
 

@@ -81,6 +81,14 @@ Status normalize_message(json::value& value, const std::string& where) {
     return field_error(where, "`{}` needs a \"role\" such as \"user\"", where);
   }
   const bool assistant = role->get_string() == "assistant";
+  for (const char* key : {"name", "tool_call_id"}) {
+    const auto* text = message->if_contains(key);
+    if (text == nullptr || text->is_string()) continue;
+    if (!text->is_null())
+      return field_error(where, "`{}.{}` must be a string, but it is {}", where, key,
+                         json_kind(*text));
+    message->erase(key);
+  }
   if (auto* calls = message->if_contains("tool_calls")) {
     if (calls->is_null()) {
       message->erase("tool_calls");

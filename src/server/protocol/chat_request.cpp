@@ -1,8 +1,5 @@
 #include "server/protocol/chat_request.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <array>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_to.hpp>
@@ -15,7 +12,13 @@ namespace {
 namespace json = boost::json;
 using R = ChatRequest;
 
-constexpr double kMaxInt32 = 2147483647;
+constexpr std::string_view kMessagesSchema = R"({"type": "array", "minItems": 1, "items": {
+    "type": "object", "required": ["role"], "properties": {
+      "role": {"type": "string", "minLength": 1},
+      "content": {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": {
+        "anyOf": [{"type": "string"}, {"type": "object", "required": ["type"]}]}}]},
+      "name": {"type": ["string", "null"]},
+      "tool_call_id": {"type": ["string", "null"]}}}})";
 
 Status read_messages(ChatInput& chat, const json::value& value, const Field<ChatInput>&) {
   QUIRE_ASSIGN(const auto messages, normalize_messages(value));
@@ -32,10 +35,7 @@ Status read_documents(ChatInput& chat, const json::value& value, const Field<Cha
   return {};
 }
 Status read_kwargs(ChatInput& chat, const json::value& value, const Field<ChatInput>& field) {
-  if (!value.is_object()) {
-    return field_error(field.name, "`chat_template_kwargs` must be an object, but it is {}",
-                       json_kind(value));
-  }
+  QUIRE_TRY(read_object(value, field.name));
   chat.kwargs_json = json::serialize(value);
   return {};
 }
@@ -44,20 +44,9 @@ Status read_kwargs(ChatInput& chat, const json::value& value, const Field<ChatIn
 Status read_tool_choice(R&, const json::value& value, const Field<R>& field) {
   if (value.is_string() && (value.get_string() == "none" || value.get_string() == "auto"))
     return {};
-  return check_neutral(value, field.name, {});
+  return check_neutral(value, field.name);
 }
 // Templates get it by its name, and as enable_thinking, unless the request says those itself.
-Status read_reasoning_effort(R& request, const json::value& value, const Field<R>& field) {
-  QUIRE_ASSIGN(const auto effort, read_string(value, field.name));
-  static constexpr std::array<std::string_view, 7> kEfforts{"none", "minimal", "low", "medium",
-                                                            "high", "xhigh",   "max"};
-  if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
-    return field_error(field.name, "`reasoning_effort` must be one of {}, but it is \"{}\"",
-                       fmt::join(kEfforts, ", "), effort);
-  }
-  request.reasoning_effort = effort;
-  return {};
-}
 Status add_reasoning_effort(R& request) {
   if (request.reasoning_effort.empty()) return {};
   json::object kwargs;
@@ -82,24 +71,71 @@ Status read_max_completion_tokens(R& request, const json::value& value, const Fi
   return {};
 }
 
+std::span<const Field<R>> own_fields() {
+  static constexpr std::array kTable{
+      bool_field<&R::logprobs>("logprobs")
+          .is(kOpenAi | kVllm, "false", "Log-probabilities of the answer's tokens"),
+      integer_field<&R::top_logprobs>("top_logprobs", -1, kMaxInt32)
+          .is(kOpenAi | kVllm, "0", "With this many of the likeliest; -1: all"),
+      custom_field<R>("max_completion_tokens",
+                      R"({"type": "integer", "minimum": 1, "maximum": 2147483647})",
+                      &read_max_completion_tokens)
+          .is(kOpenAi | kVllm, "null", "Newer name of `max_tokens`, which it overrides"),
+      choice_field<&R::reasoning_effort>("reasoning_effort",
+                                         "none|minimal|low|medium|high|xhigh|max")
+          .is(kOpenAi | kVllm, "null", "For the template, also as `enable_thinking`"),
+      unsupported_field<R>("tools").is(kOpenAi | kVllm, "null", "Functions that may be called"),
+      custom_field<R>("tool_choice", R"({"enum": ["none", "auto"]})", &read_tool_choice)
+          .is(kOpenAi | kVllm, "null", "Whether they must be"),
+      ignored_field<R>("parallel_tool_calls", FieldKind::kBool)
+          .is(kOpenAi | kVllm, "true", "Several calls in one answer"),
+      ignored_field<R>("include_reasoning", FieldKind::kBool)
+          .is(kVllm, "true", "Show the reasoning"),
+      unsupported_field<R>("functions").is(kOpenAi, "null", "Older name of `tools`"),
+      unsupported_field<R>("function_call").is(kOpenAi, "null", "Older name of `tool_choice`"),
+      custom_field<R>("modalities", R"({"const": ["text"]})", &read_modalities)
+          .is(kOpenAi, R"(["text"])", "Answers are text"),
+      ignored_field<R>("verbosity", FieldKind::kChoice, "medium")
+          .is(kOpenAi, "\"medium\"", "Length of answers"),
+      ignored_field<R>("prediction", FieldKind::kObject)
+          .is(kOpenAi, "null", "Accepted; a hint that would change the speed alone"),
+      unsupported_field<R>("store").is(kOpenAi, "false", "Nothing is stored"),
+      unsupported_field<R>("audio").is(kOpenAi, "null", "Spoken answers"),
+      unsupported_field<R>("web_search_options").is(kOpenAi, "null", "Search"),
+      unsupported_field<R>("mm_processor_kwargs").is(kVllm, "null", "Of images and sound"),
+      unsupported_field<R>("media_io_kwargs").is(kVllm, "null", "Of images and sound"),
+  };
+  return kTable;
+}
+
 }  // namespace
 
 std::span<const Field<ChatInput>> chat_input_fields() {
-  static const std::array kTable{
-      custom_field<ChatInput>("messages", &read_messages),
-      custom_field<ChatInput>("documents", &read_documents),
-      custom_field<ChatInput>("chat_template_kwargs", &read_kwargs),
-      string_field<&ChatInput::chat_template>("chat_template"),
-      bool_field<&ChatInput::add_generation_prompt>("add_generation_prompt"),
-      bool_field<&ChatInput::continue_final_message>("continue_final_message"),
+  static constexpr std::array kTable{
+      custom_field<ChatInput>("messages", kMessagesSchema, &read_messages)
+          .must()
+          .is(kOpenAi | kVllm | kLlamaCpp, "", "The conversation; contents are text"),
+      custom_field<ChatInput>("documents", R"({"type": "array"})", &read_documents)
+          .is(kVllm, "null", "For templates that quote documents"),
+      custom_field<ChatInput>("chat_template_kwargs", R"({"type": "object"})", &read_kwargs)
+          .is(kVllm | kLlamaCpp, "null", "Variables of the template"),
+      string_field<&ChatInput::chat_template>("chat_template")
+          .is(kVllm, "null", "A template; only with --trust-request-chat-template"),
+      bool_field<&ChatInput::add_generation_prompt>("add_generation_prompt")
+          .is(kVllm | kLlamaCpp, "true", "Open the answer's turn"),
+      bool_field<&ChatInput::continue_final_message>("continue_final_message")
+          .is(kVllm, "false", "Go on with the last message"),
   };
   return kTable;
+}
+
+std::vector<FieldInfo> chat_fields() {
+  return list_fields(chat_input_fields(), own_fields(), common_fields());
 }
 
 Result<ChatInput> read_chat_input(const json::object& object) {
   ChatInput chat;
   QUIRE_TRY(read_fields<ChatInput>(object, chat_input_fields(), chat));
-  if (chat.messages_json.empty()) return field_error("messages", "`messages` is missing");
   if (chat.add_generation_prompt.value_or(false) && chat.continues()) {
     return field_error(
         "continue_final_message",
@@ -109,40 +145,20 @@ Result<ChatInput> read_chat_input(const json::object& object) {
 }
 
 Result<ChatRequest> parse_chat_request(std::string_view body) {
-  static const std::array kTable{
-      bool_field<&R::logprobs>("logprobs"),
-      integer_field<&R::top_logprobs>("top_logprobs", 0, kMaxInt32),
-      custom_field<R>("max_completion_tokens", &read_max_completion_tokens),
-      custom_field<R>("tool_choice", &read_tool_choice),
-      custom_field<R>("modalities", &read_modalities),
-      custom_field<R>("reasoning_effort", &read_reasoning_effort),
-      unsupported_field<R>("tools"),
-      unsupported_field<R>("functions"),
-      unsupported_field<R>("function_call"),
-      unsupported_field<R>("audio"),
-      unsupported_field<R>("web_search_options"),
-      unsupported_field<R>("mm_processor_kwargs"),
-      unsupported_field<R>("media_io_kwargs"),
-  };
-  static constexpr std::array<Field<R>, 6> kIgnored{{{"user"},
-                                                     {"metadata"},
-                                                     {"service_tier"},
-                                                     {"store"},
-                                                     {"parallel_tool_calls"},
-                                                     {"include_reasoning"}}};
   QUIRE_ASSIGN(const auto object, parse_object(body));
   ChatRequest request;
   QUIRE_TRY(read_fields<CommonRequest>(object, common_fields(), request));
   if (request.max_tokens == 0)
     return field_error("max_tokens", "`max_tokens` must be at least 1, but it is 0");
-  QUIRE_TRY(read_fields<R>(object, kTable, request));
+  QUIRE_TRY(read_fields<R>(object, own_fields(), request));
   QUIRE_ASSIGN(request.chat, read_chat_input(object));
   QUIRE_TRY(add_reasoning_effort(request));
-  note_unknown_fields(object, common_fields(), kTable, chat_input_fields(), kIgnored);
+  note_unknown_fields(object, common_fields(), own_fields(), chat_input_fields());
   QUIRE_TRY(check_common(request));
-  if (request.top_logprobs > 0 && !request.logprobs) {
+  if (request.top_logprobs != 0 && !request.logprobs)
     return field_error("top_logprobs", "`top_logprobs` needs `logprobs` = true");
-  }
+  if (!request.logprob_token_ids.empty() && !request.logprobs)
+    return field_error("logprob_token_ids", "`logprob_token_ids` needs `logprobs` = true");
   return request;
 }
 

@@ -28,6 +28,7 @@ struct ChatRequest : CommonRequest {
   std::string reasoning_effort;
 };
 
+std::vector<FieldInfo> chat_fields();
 Result<ChatRequest> parse_chat_request(std::string_view body);
 
 // Reads the fields of ChatInput from any request's object. `messages` must be there.

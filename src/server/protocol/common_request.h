@@ -13,9 +13,14 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/beam_search.h"
+#include "engine/repetition.h"
 #include "server/protocol/field_table.h"
 
 namespace quire {
+
+struct StreamOptions {
+  bool include_usage = false, continuous_usage = false;
+};
 
 struct CommonRequest {
   std::string model;
@@ -24,6 +29,10 @@ struct CommonRequest {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int32_t> top_k;
   double presence_penalty = 0, frequency_penalty = 0;
+  double typical_p = 1, xtc_probability = 0, xtc_threshold = 0.1;
+  double dry_multiplier = 0, dry_base = 1.75;
+  std::int32_t dry_allowed_length = 2, dry_penalty_last_n = -1;
+  std::optional<std::vector<std::string>> dry_sequence_breakers;  // absent: llama.cpp's own
   std::optional<std::int64_t> seed;     // -1 as absent
   std::int32_t n = 1;                   // answers per prompt
   std::optional<std::int32_t> best_of;  // answers made per prompt, of which the best n are given
@@ -37,9 +46,13 @@ struct CommonRequest {
   std::vector<std::pair<TokenId, float>> logit_bias;  // clamped to [-100, 100]
   std::optional<std::vector<std::int32_t>> allowed_token_ids;
   std::vector<std::string> bad_words;
-  std::optional<std::int32_t> prompt_logprobs;
+  std::optional<std::int32_t> prompt_logprobs;  // -1: the whole vocabulary
+  std::vector<std::int32_t> logprob_token_ids;
+  RepetitionRule repetition;
   bool stream = false, echo = false;
-  bool has_stream_options = false, include_usage = false, continuous_usage = false;
+  std::optional<StreamOptions> stream_options;
+  bool include_usage() const { return stream_options && stream_options->include_usage; }
+  bool continuous_usage() const { return stream_options && stream_options->continuous_usage; }
   std::optional<std::int32_t> truncate_prompt_tokens;  // -1: what the model takes
   std::string truncation_side;
   std::optional<bool> add_special_tokens;

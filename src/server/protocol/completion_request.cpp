@@ -8,10 +8,15 @@ namespace {
 namespace json = boost::json;
 using R = CompletionRequest;
 
-constexpr double kMaxInt32 = 2147483647;
+constexpr std::string_view kPromptSchema = R"({"anyOf": [
+    {"type": "string"},
+    {"type": "array", "minItems": 1, "items": {"type": "string"}},
+    {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}},
+    {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1,
+      "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}}}]})";
 
 Status read_ids(R& request, const json::value& value, std::string_view name) {
-  QUIRE_ASSIGN(auto ids, read_integers(value, name, 0, kMaxInt32));
+  QUIRE_ASSIGN(auto ids, read_integers(value, {name, FieldKind::kIntegers, 0, kMaxInt32}));
   if (ids.empty()) return field_error("prompt", "`{}` has no tokens", name);
   request.prompts.emplace_back(std::move(ids));
   return {};
@@ -48,26 +53,36 @@ Status read_prompt(R& request, const json::value& value, const Field<R>& field) 
   return {};
 }
 
+std::span<const Field<R>> own_fields() {
+  static constexpr std::array kTable{
+      custom_field<R>("prompt", kPromptSchema, &read_prompt)
+          .must()
+          .is(kOpenAi | kVllm | kLlamaCpp, "", "A text, token ids, or a list of either"),
+      integer_field<&R::logprobs>("logprobs", -1, kMaxInt32)
+          .is(kOpenAi | kVllm, "null",
+              "Log-probabilities, with this many of the likeliest; -1: all"),
+      unsupported_field<R>("suffix").is(kOpenAi, "null", "Text behind what is inserted"),
+  };
+  return kTable;
+}
+
 }  // namespace
 
+std::vector<FieldInfo> completion_fields() { return list_fields(own_fields(), common_fields()); }
+
 Result<CompletionRequest> parse_completion_request(std::string_view body) {
-  static const std::array kTable{
-      custom_field<R>("prompt", &read_prompt),
-      integer_field<&R::logprobs>("logprobs", 0, kMaxInt32),
-      unsupported_field<R>("suffix"),
-  };
-  static constexpr std::array<Field<R>, 3> kIgnored{{{"user"}, {"metadata"}, {"service_tier"}}};
   QUIRE_ASSIGN(const auto object, parse_object(body));
   CompletionRequest request;
   QUIRE_TRY(read_fields<CommonRequest>(object, common_fields(), request));
-  QUIRE_TRY(read_fields<R>(object, kTable, request));
-  note_unknown_fields(object, common_fields(), kTable, kIgnored);
-  if (request.prompts.empty()) return field_error("prompt", "`prompt` is missing");
+  QUIRE_TRY(read_fields<R>(object, own_fields(), request));
+  note_unknown_fields(object, common_fields(), own_fields());
   QUIRE_TRY(check_common(request));
   if (request.max_tokens == 0 && !request.echo) {
     return field_error("max_tokens",
                        "`max_tokens` must be at least 1 (0 only with `echo`), but it is 0");
   }
+  if (!request.logprob_token_ids.empty() && !request.logprobs)
+    return field_error("logprob_token_ids", "`logprob_token_ids` needs `logprobs`");
   return request;
 }
 

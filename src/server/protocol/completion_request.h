@@ -13,8 +13,10 @@ namespace quire {
 struct CompletionRequest : CommonRequest {
   using Prompt = std::variant<std::string, std::vector<TokenId>>;
   std::vector<Prompt> prompts;           // at least one
-  std::optional<std::int32_t> logprobs;  // top count
+  std::optional<std::int32_t> logprobs;  // top count; -1: the whole vocabulary
 };
+
+std::vector<FieldInfo> completion_fields();
 
 // Errors name the field, the value and the limit.
 Result<CompletionRequest> parse_completion_request(std::string_view body);

@@ -1,5 +1,7 @@
 #include "server/protocol/field_table.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <mutex>
@@ -36,7 +38,29 @@ tl::unexpected<Error> wrong_kind(std::string_view name, std::string_view want,
   return field_error(name, "`{}` must be {}, but it is {}", name, want, json_kind(value));
 }
 
+Status check_count(std::size_t count, const FieldInfo& field) {
+  if (count < field.min_items) {
+    return field_error(field.name, "`{}` must hold at least {}, but it holds {}", field.name,
+                       field.min_items, count);
+  }
+  if (count > field.max_items) {
+    return field_error(field.name, "`{}` may hold at most {}, but it holds {}", field.name,
+                       field.max_items, count);
+  }
+  return {};
+}
+
 }  // namespace
+
+std::vector<std::string_view> split_choices(std::string_view choices) {
+  std::vector<std::string_view> out;
+  for (std::size_t begin = 0; begin <= choices.size();) {
+    const std::size_t end = std::min(choices.find('|', begin), choices.size());
+    out.push_back(choices.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
 
 Result<bool> read_bool(const json::value& value, std::string_view name) {
   if (const auto* b = value.if_bool()) return *b;
@@ -75,34 +99,52 @@ Result<std::string> read_string(const json::value& value, std::string_view name)
   return wrong_kind(name, "a string", value);
 }
 
-Result<std::vector<std::int32_t>> read_integers(const json::value& value, std::string_view name,
-                                                double min, double max) {
+Result<std::string> read_text(const json::value& value, const FieldInfo& field) {
+  QUIRE_ASSIGN(auto text, read_string(value, field.name));
+  if (text.size() < field.min_items)
+    return field_error(field.name, "`{}` must not be empty: leave it out", field.name);
+  if (text.size() > field.max_items) {
+    return field_error(field.name, "`{}` may have at most {} bytes, but it has {}", field.name,
+                       field.max_items, text.size());
+  }
+  return text;
+}
+
+Result<std::string> read_choice(const json::value& value, const FieldInfo& field) {
+  QUIRE_ASSIGN(auto text, read_string(value, field.name));
+  const std::vector<std::string_view> choices = split_choices(field.choices);
+  if (std::ranges::find(choices, text) != choices.end()) return text;
+  return field_error(field.name, "`{}` must be one of {}, but it is \"{}\"", field.name,
+                     fmt::join(choices, ", "), text);
+}
+
+Result<std::vector<std::int32_t>> read_integers(const json::value& value, const FieldInfo& field) {
   const auto* array = value.if_array();
-  if (array == nullptr) return wrong_kind(name, "a list of integers", value);
+  if (array == nullptr) return wrong_kind(field.name, "a list of integers", value);
+  QUIRE_TRY(check_count(array->size(), field));
   std::vector<std::int32_t> out;
   out.reserve(array->size());
   for (std::size_t i = 0; i < array->size(); ++i) {
     // The path is made only for a message: prompts of ids are long.
     const auto number = as_integer((*array)[i]);
-    if (!number || static_cast<double>(*number) < min || static_cast<double>(*number) > max) {
-      QUIRE_TRY(read_integer((*array)[i], fmt::format("{}[{}]", name, i), min, max));
+    if (!number || static_cast<double>(*number) < field.min ||
+        static_cast<double>(*number) > field.max) {
+      QUIRE_TRY(
+          read_integer((*array)[i], fmt::format("{}[{}]", field.name, i), field.min, field.max));
     }
     out.push_back(static_cast<std::int32_t>(*number));
   }
   return out;
 }
 
-Result<std::vector<std::string>> read_strings(const json::value& value, std::string_view name,
-                                              std::size_t max_count) {
+Result<std::vector<std::string>> read_strings(const json::value& value, const FieldInfo& field) {
+  const std::string_view name = field.name;
   std::vector<std::string> out;
   if (value.is_string()) {
     QUIRE_ASSIGN(auto text, read_string(value, name));
     out.push_back(std::move(text));
   } else if (const auto* array = value.if_array()) {
-    if (array->size() > max_count) {
-      return field_error(name, "`{}` may have at most {} strings, but it has {}", name, max_count,
-                         array->size());
-    }
+    QUIRE_TRY(check_count(array->size(), field));
     for (std::size_t i = 0; i < array->size(); ++i) {
       QUIRE_ASSIGN(auto text, read_string((*array)[i], fmt::format("{}[{}]", name, i)));
       out.push_back(std::move(text));
@@ -116,21 +158,41 @@ Result<std::vector<std::string>> read_strings(const json::value& value, std::str
   return out;
 }
 
-Status check_neutral(const json::value& value, std::string_view name, std::string_view allowed) {
-  const bool neutral =
-      (value.is_bool() && !value.get_bool()) ||
-      (value.is_number() && value.to_number<double>() == 0) ||
-      (value.is_string() && value.get_string().empty()) ||
-      (value.is_array() && value.get_array().empty()) ||
-      (value.is_object() && value.get_object().empty()) ||
-      (value.is_string() && !allowed.empty() &&
-       std::string_view(value.get_string().data(), value.get_string().size()) == allowed);
+Result<const json::object*> read_object(const json::value& value, std::string_view name) {
+  if (const auto* object = value.if_object()) return object;
+  return wrong_kind(name, "an object", value);
+}
+
+Status check_neutral(const json::value& value, std::string_view name) {
+  const bool neutral = (value.is_bool() && !value.get_bool()) ||
+                       (value.is_number() && value.to_number<double>() == 0) ||
+                       (value.is_string() && value.get_string().empty()) ||
+                       (value.is_array() && value.get_array().empty()) ||
+                       (value.is_object() && value.get_object().empty());
   if (neutral) return {};
-  Error error;
-  error.code = ErrorCode::kUnsupported;
-  error.message = fmt::format("`{}` is not supported by this version: leave it out", name);
-  error.param = name;
-  return tl::unexpected(std::move(error));
+  return tl::unexpected(Error{ErrorCode::kUnsupported,
+                              fmt::format("`{}` is not supported here: leave it out", name),
+                              std::string(name)});
+}
+
+Status check_kind(const json::value& value, const FieldInfo& field) {
+  switch (field.kind) {
+    case FieldKind::kBool:
+      QUIRE_TRY(read_bool(value, field.name));
+      break;
+    case FieldKind::kString:
+      QUIRE_TRY(read_text(value, field));
+      break;
+    case FieldKind::kChoice:
+      QUIRE_TRY(read_choice(value, field));
+      break;
+    case FieldKind::kObject:
+      QUIRE_TRY(read_object(value, field.name));
+      break;
+    default:
+      break;
+  }
+  return {};
 }
 
 void log_unknown_fields(const json::object& object, std::span<const std::string_view> known) {

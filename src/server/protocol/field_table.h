@@ -1,6 +1,7 @@
 // A request type is a table of its fields: name, kind, range and the member that takes the value.
 // Parsing, range checks and messages come from the table alone. Unknown fields are ignored; null
-// means absent.
+// means absent. Each row also says who has the field, what its absence means and what it does:
+//   number_field<&R::min_p>("min_p", 0, 1).is(kVllm | kLlamaCpp, "0", "Drops tokens ...")
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -15,47 +16,60 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/protocol/field_info.h"
 #include "server/protocol/json_parse.h"
 
 namespace quire {
 
-enum class FieldKind {
-  kBool,
-  kInteger,
-  kNumber,
-  kString,
-  kIntegers,
-  kStrings,
-  kObject,
-  kAny,
-  kNeutral
-};
+inline constexpr double kMaxInt32 = 2147483647;
+inline constexpr double kMaxInt64 = 9.3e18;  // beyond it a value is no integer of 64 bits anyway
+inline constexpr double kAnyNumber = 1.7e308;
 
 template <class Request>
-struct Field {
-  std::string_view name;
-  FieldKind kind = FieldKind::kAny;
-  double min = 0, max = 0;  // of numbers, and of each item of kIntegers; kStrings: of the count
-  bool above_min = false;   // min itself is refused
+struct Field : FieldInfo {
   Status (*read)(Request& request, const boost::json::value& value, const Field& field) = nullptr;
+
+  constexpr Field is(unsigned who, std::string_view absent, std::string_view what) const {
+    Field out = *this;
+    out.origins = who;
+    out.fallback = absent;
+    out.note = what;
+    return out;
+  }
+  constexpr Field items(std::size_t least, std::size_t most) const {
+    Field out = *this;
+    out.min_items = least;
+    out.max_items = most;
+    return out;
+  }
+  constexpr Field must() const {
+    Field out = *this;
+    out.required = true;
+    return out;
+  }
 };
 
-// Checked scalars; `name` may be a path such as "stop[2]".
+// Checked values; `name` may be a path such as "stop[2]".
 Result<bool> read_bool(const boost::json::value& value, std::string_view name);
 Result<std::int64_t> read_integer(const boost::json::value& value, std::string_view name,
                                   double min, double max);
 Result<double> read_number(const boost::json::value& value, std::string_view name, double min,
                            double max, bool above_min);
 Result<std::string> read_string(const boost::json::value& value, std::string_view name);
+// These look at the limits of the field.
+Result<std::string> read_text(const boost::json::value& value, const FieldInfo& field);
+Result<std::string> read_choice(const boost::json::value& value, const FieldInfo& field);
 Result<std::vector<std::int32_t>> read_integers(const boost::json::value& value,
-                                                std::string_view name, double min, double max);
+                                                const FieldInfo& field);
 // A string, or a list of strings; none of them empty.
 Result<std::vector<std::string>> read_strings(const boost::json::value& value,
-                                              std::string_view name, std::size_t max_count);
-// Values that ask for nothing: false, 0, "", [], {}, and those named. Others are refused as not
-// supported.
-Status check_neutral(const boost::json::value& value, std::string_view name,
-                     std::string_view allowed);
+                                              const FieldInfo& field);
+// Values that ask for nothing: false, 0, "", [], {}. Others are refused as not supported.
+Status check_neutral(const boost::json::value& value, std::string_view name);
+// For a field that is accepted and changes nothing: its kind is still checked.
+Status check_kind(const boost::json::value& value, const FieldInfo& field);
+Result<const boost::json::object*> read_object(const boost::json::value& value,
+                                               std::string_view name);
 
 template <auto Member>
 struct MemberOf;
@@ -67,105 +81,109 @@ struct MemberOf<Member> {
 template <auto Member>
 using RequestOf = typename MemberOf<Member>::Request;
 
+template <class R>
+using Reader = Status (*)(R&, const boost::json::value&, const Field<R>&);
+
 template <auto Member>
-constexpr Field<RequestOf<Member>> bool_field(std::string_view name) {
-  return {name,
-          FieldKind::kBool,
-          0,
-          0,
-          false,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(request.*Member, read_bool(value, field.name));
-            return {};
-          }};
-}
-template <auto Member>
-constexpr Field<RequestOf<Member>> integer_field(std::string_view name, double min, double max) {
-  return {name,
-          FieldKind::kInteger,
-          min,
-          max,
-          false,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(const auto number, read_integer(value, field.name, field.min, field.max));
-            using Value = typename MemberOf<Member>::Value;
-            if constexpr (std::is_arithmetic_v<Value>) {
-              request.*Member = static_cast<Value>(number);
-            } else {
-              request.*Member = static_cast<typename Value::value_type>(number);
-            }
-            return {};
-          }};
+constexpr auto bool_field(std::string_view name) {
+  using R = RequestOf<Member>;
+  return Field<R>{{name, FieldKind::kBool},
+                  [](R& request, const auto& value, const auto& field) -> Status {
+                    QUIRE_ASSIGN(request.*Member, read_bool(value, field.name));
+                    return {};
+                  }};
 }
 template <auto Member>
-constexpr Field<RequestOf<Member>> number_field(std::string_view name, double min, double max,
-                                                bool above_min = false) {
-  return {name,
-          FieldKind::kNumber,
-          min,
-          max,
-          above_min,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(request.*Member,
-                         read_number(value, field.name, field.min, field.max, field.above_min));
-            return {};
-          }};
+constexpr auto integer_field(std::string_view name, double min, double max) {
+  using R = RequestOf<Member>;
+  return Field<R>{{name, FieldKind::kInteger, min, max},
+                  [](R& request, const auto& value, const auto& field) -> Status {
+                    QUIRE_ASSIGN(const auto number,
+                                 read_integer(value, field.name, field.min, field.max));
+                    using Value = typename MemberOf<Member>::Value;
+                    if constexpr (std::is_arithmetic_v<Value>) {
+                      request.*Member = static_cast<Value>(number);
+                    } else {
+                      request.*Member = static_cast<typename Value::value_type>(number);
+                    }
+                    return {};
+                  }};
 }
 template <auto Member>
-constexpr Field<RequestOf<Member>> string_field(std::string_view name) {
-  return {name,
-          FieldKind::kString,
-          0,
-          0,
-          false,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(request.*Member, read_string(value, field.name));
-            return {};
-          }};
+constexpr auto number_field(std::string_view name, double min, double max, bool above_min = false) {
+  using R = RequestOf<Member>;
+  return Field<R>{{name, FieldKind::kNumber, min, max, above_min},
+                  [](R& request, const auto& value, const auto& field) -> Status {
+                    QUIRE_ASSIGN(request.*Member, read_number(value, field.name, field.min,
+                                                              field.max, field.above_min));
+                    return {};
+                  }};
 }
 template <auto Member>
-constexpr Field<RequestOf<Member>> integers_field(std::string_view name, double min, double max) {
-  return {name,
-          FieldKind::kIntegers,
-          min,
-          max,
-          false,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(request.*Member, read_integers(value, field.name, field.min, field.max));
-            return {};
-          }};
+constexpr auto string_field(std::string_view name) {
+  using R = RequestOf<Member>;
+  return Field<R>{{name, FieldKind::kString},
+                  [](R& request, const auto& value, const auto& field) -> Status {
+                    QUIRE_ASSIGN(request.*Member, read_text(value, field));
+                    return {};
+                  }};
+}
+// One of "a|b|c".
+template <auto Member>
+constexpr auto choice_field(std::string_view name, std::string_view choices) {
+  using R = RequestOf<Member>;
+  Field<R> out{{name, FieldKind::kChoice},
+               [](R& request, const auto& value, const auto& field) -> Status {
+                 QUIRE_ASSIGN(request.*Member, read_choice(value, field));
+                 return {};
+               }};
+  out.choices = choices;
+  return out;
 }
 template <auto Member>
-constexpr Field<RequestOf<Member>> strings_field(std::string_view name, double max_count) {
-  return {name,
-          FieldKind::kStrings,
-          0,
-          max_count,
-          false,
-          [](auto& request, const auto& value, const auto& field) -> Status {
-            QUIRE_ASSIGN(request.*Member,
-                         read_strings(value, field.name, static_cast<std::size_t>(field.max)));
-            return {};
+constexpr auto integers_field(std::string_view name, double min, double max) {
+  using R = RequestOf<Member>;
+  return Field<R>{{name, FieldKind::kIntegers, min, max},
+                  [](R& request, const auto& value, const auto& field) -> Status {
+                    QUIRE_ASSIGN(request.*Member, read_integers(value, field));
+                    return {};
+                  }};
+}
+template <auto Member>
+constexpr auto strings_field(std::string_view name, std::size_t max_count) {
+  using R = RequestOf<Member>;
+  Field<R> out{{name, FieldKind::kStrings},
+               [](R& request, const auto& value, const auto& field) -> Status {
+                 QUIRE_ASSIGN(request.*Member, read_strings(value, field));
+                 return {};
+               }};
+  out.max_items = max_count;
+  return out;
+}
+// A field with a reader of its own; `schema` is the JSON Schema of what that takes, beside null.
+template <class R>
+constexpr Field<R> custom_field(std::string_view name, std::string_view schema,
+                                std::type_identity_t<Reader<R>> read) {
+  Field<R> out{{name, FieldKind::kAny}, read};
+  out.schema = schema;
+  return out;
+}
+// Known but not possible here: only values that change nothing pass.
+template <class R>
+constexpr Field<R> unsupported_field(std::string_view name) {
+  return {{name, FieldKind::kNeutral}, [](R&, const auto& value, const auto& field) -> Status {
+            return check_neutral(value, field.name);
           }};
 }
-// A field with a reader of its own.
-template <class Request>
-constexpr Field<Request> custom_field(std::string_view name,
-                                      Status (*read)(Request&, const boost::json::value&,
-                                                     const Field<Request>&)) {
-  return {name, FieldKind::kAny, 0, 0, false, read};
-}
-// Known but not built: only values that change nothing pass. `allowed` names one more, e.g. "none".
-template <class Request>
-constexpr Field<Request> unsupported_field(std::string_view name) {
-  return {name,
-          FieldKind::kNeutral,
-          0,
-          0,
-          false,
-          [](Request&, const boost::json::value& value, const auto& field) -> Status {
-            return check_neutral(value, field.name, {});
-          }};
+// Accepted, and nothing changes.
+template <class R>
+constexpr Field<R> ignored_field(std::string_view name, FieldKind kind,
+                                 std::string_view choices = {}) {
+  Field<R> out{{name, kind}, [](R&, const auto& value, const auto& field) -> Status {
+                 return check_kind(value, field);
+               }};
+  out.choices = choices;
+  return out;
 }
 
 // Reads every field of the table that the object has.
@@ -175,10 +193,56 @@ Status read_fields(const boost::json::object& object,
   for (const auto& field : table) {
     const auto* value =
         object.if_contains(boost::json::string_view(field.name.data(), field.name.size()));
-    if (value == nullptr || value->is_null()) continue;
+    if (value == nullptr || value->is_null()) {
+      if (field.required) return field_error(field.name, "`{}` is missing", field.name);
+      continue;
+    }
     QUIRE_TRY(field.read(request, *value, field));
   }
   return {};
+}
+
+// The rows of an object, whose errors name the path ("stream_options.include_usage").
+template <class Request>
+Status read_nested(const boost::json::value& value, std::string_view name,
+                   std::span<const Field<std::type_identity_t<Request>>> table, Request& request) {
+  QUIRE_ASSIGN(const auto* object, read_object(value, name));
+  for (const auto& field : table) {
+    const auto* inner =
+        object->if_contains(boost::json::string_view(field.name.data(), field.name.size()));
+    if (inner == nullptr || inner->is_null()) {
+      if (field.required) return field_error(name, "`{}` needs \"{}\"", name, field.name);
+      continue;
+    }
+    const std::string path = fmt::format("{}.{}", name, field.name);
+    Field<Request> named = field;
+    named.name = path;
+    QUIRE_TRY(field.read(request, *inner, named));
+  }
+  return {};
+}
+template <class... Tables>
+std::vector<FieldInfo> list_fields(const Tables&... tables) {
+  std::vector<FieldInfo> out;
+  (..., out.insert(out.end(), tables.begin(), tables.end()));
+  return out;
+}
+// An object with the fields of Table(), read into one member.
+template <auto Member, auto Table>
+constexpr auto object_field(std::string_view name) {
+  using R = RequestOf<Member>;
+  Field<R> out{{name, FieldKind::kObject},
+               [](R& request, const auto& value, const auto& field) -> Status {
+                 using Value = typename MemberOf<Member>::Value;
+                 if constexpr (requires(Value v) { v.emplace(); }) {
+                   return read_nested<typename Value::value_type>(value, field.name, Table(),
+                                                                  (request.*Member).emplace());
+                 } else {
+                   return read_nested<Value>(value, field.name, Table(), request.*Member);
+                 }
+               }};
+  out.nested = [] { return list_fields(Table()); };
+  return out;
 }
 
 // Logs each name that stands in no table, once in the process's life.

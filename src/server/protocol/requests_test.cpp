@@ -87,6 +87,29 @@ const Case kCommon[] = {
     {"early_stopping", "true", "use_beam_search"},
     {"early_stopping", "\"soon\"", "early_stopping"},
     {"model", "5", "model"},
+    {"typical_p", "0", "above 0"},
+    {"typical_p", "0.9", ""},
+    {"xtc_probability", "1.5", "at most 1"},
+    {"xtc_threshold", "0.2", ""},
+    {"dry_multiplier", "-1", "at least 0"},
+    {"dry_base", "0.5", "at least 1"},
+    {"dry_allowed_length", "2.5", "an integer"},
+    {"dry_penalty_last_n", "-1", ""},
+    {"dry_sequence_breakers", "[]", ""},
+    {"dry_sequence_breakers", "[3]", "dry_sequence_breakers[0]"},
+    {"logprob_token_ids", "[]", "at least 1"},
+    {"logprob_token_ids", "[5]", "needs `logprobs`"},
+    {"repetition_detection", "{\"max_pattern_size\": 4}", ""},
+    {"repetition_detection", "[1]", "an object"},
+    {"prompt_logprobs", "-2", "prompt_logprobs"},
+    {"prompt_logprobs", "-1", ""},
+    {"truncation_side", "\"middle\"", "left, right"},
+    {"service_tier", "\"auto\"", ""},
+    {"service_tier", "\"flex\"", "service_tier"},
+    {"metadata", "{\"a\": \"b\"}", ""},
+    {"metadata", "\"x\"", "metadata"},
+    {"user", "5", "user"},
+    {"logit_bias", "{\"-0\": 1}", "-0"},
     {"user", "\"u\"", ""},
     {"not_a_field", "{\"x\": [1]}", ""},
 };
@@ -114,9 +137,10 @@ std::string without(const std::string& base, const Case& c) {
 TEST(CompletionRequest, Fields) {
   for (const auto& c : kCommon)
     check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
-  const Case own[] = {{"logprobs", "-1", "logprobs"}, {"logprobs", "true", "logprobs"},
-                      {"logprobs", "0", ""},          {"suffix", "\"END\"", "suffix"},
-                      {"suffix", "\"\"", ""},         {"echo", "\"x\"", "echo"}};
+  const Case own[] = {
+      {"logprobs", "-2", "logprobs"},  {"logprobs", "true", "logprobs"}, {"logprobs", "-1", ""},
+      {"logprobs", "0", ""},           {"suffix", "\"END\"", "suffix"},  {"suffix", "\"\"", ""},
+      {"echo", "\"x\"", "echo"}};
   for (const auto& c : own) check(parse_completion_request, "{\"prompt\": \"x\"", c);
 }
 
@@ -185,7 +209,7 @@ TEST(CompletionRequest, RulesBetweenFields) {
   const auto stream = parse_completion_request(
       R"({"prompt": "x", "stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}})");
   ASSERT_TRUE(stream);
-  EXPECT_TRUE(stream->include_usage && stream->continuous_usage);
+  EXPECT_TRUE(stream->include_usage() && stream->continuous_usage());
 }
 
 TEST(ChatRequest, Fields) {
@@ -204,6 +228,12 @@ TEST(ChatRequest, Fields) {
                       {"reasoning_effort", "\"huge\"", "reasoning_effort"},
                       {"modalities", "[\"text\"]", ""},
                       {"modalities", "[\"audio\"]", "modalities"},
+                      {"store", "false", ""},
+                      {"store", "true", "store"},
+                      {"audio", "{\"voice\": \"x\"}", "audio"},
+                      {"verbosity", "\"medium\"", ""},
+                      {"verbosity", "\"low\"", "verbosity"},
+                      {"logprob_token_ids", "[3]", "logprob_token_ids"},
                       {"max_completion_tokens", "0", "max_completion_tokens"}};
   for (const auto& c : own) check(parse_chat_request, base, c);
 }
