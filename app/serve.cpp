@@ -146,6 +146,13 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
                    "Answer with X-Request-Id");
   command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids,
                    "Show tokens as token_id:N");
+  command
+      .add_option("--stream-interval", server.stream_interval,
+                  "Tokens of a stream's chunk; the first and the last come at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag("--enable-tokenizer-info-endpoint", server.enable_tokenizer_info,
+                   "Answer GET /tokenizer_info");
   command.add_flag("--disable-fastapi-docs", server.disable_docs, "No /openapi.json and no /docs");
   command.add_flag("--enable-offline-docs", server.offline_docs,
                    "Accepted: /docs is always offline");

@@ -96,6 +96,18 @@ void ApiServer::Impl::detokenize(HttpRequest& request, const ExchangePtr& exchan
   text_answer(request, exchange, &detokenize_answer);
 }
 
+void ApiServer::Impl::render_completion(HttpRequest& request, const ExchangePtr& exchange) {
+  text_answer(request, exchange, &render_completion_answer);
+}
+void ApiServer::Impl::render_chat(HttpRequest& request, const ExchangePtr& exchange) {
+  text_answer(request, exchange, &render_chat_answer);
+}
+void ApiServer::Impl::tokenizer_info(HttpRequest&, const ExchangePtr& exchange) {
+  HttpResponse response;
+  response.body = tokenizer_info_answer(context);
+  exchange->send(std::move(response));
+}
+
 // ---- the rest ---------------------------------------------------------------------------------
 
 json::object ApiServer::Impl::model_card(const std::string& name) const {

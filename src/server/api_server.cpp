@@ -29,6 +29,14 @@ const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
       {{"/v1/chat/completions", "POST", "Answer a conversation", &chat_fields,
         "ChatCompletionResponse", true},
        &Impl::chat},
+      {{"/v1/completions/render", "POST", "Tokens and settings that a completion would run with",
+        &completion_fields, "RenderedList"},
+       &Impl::render_completion},
+      {{"/v1/chat/completions/render", "POST", "Tokens and settings that a chat would run with",
+        &chat_fields, "Rendered"},
+       &Impl::render_chat},
+      {{"/tokenizer_info", "GET, HEAD", "About the tokenizer", nullptr, "Status"},
+       &Impl::tokenizer_info},
       {{"/tokenize", "POST", "Text to token ids", &tokenize_fields, "TokenizeResponse"},
        &Impl::tokenize},
       {{"/detokenize", "POST", "Token ids to text", &detokenize_fields, "DetokenizeResponse"},
@@ -48,7 +56,10 @@ const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
 }
 
 std::string ApiServer::Impl::write_openapi() const {
-  const std::vector<ApiOperation> operations(routes().begin(), routes().end());
+  std::vector<ApiOperation> operations;
+  for (const Route& route : routes()) {
+    if (!switched_off(route.path)) operations.push_back(route);
+  }
   return openapi_document({QUIRE_VERSION, !options.api_keys.empty()}, operations);
 }
 
@@ -62,10 +73,15 @@ std::string ApiServer::Impl::strip_root(const std::string& path) const {
   return path;
 }
 
+bool ApiServer::Impl::switched_off(std::string_view path) const {
+  if (path == "/openapi.json" || path == "/docs") return options.disable_docs;
+  return path == "/tokenizer_info" && !options.enable_tokenizer_info;
+}
+
 const ApiServer::Impl::Route* ApiServer::Impl::find(std::string_view path) const {
   for (const auto& route : routes()) {
     const auto brace = route.path.find('{');
-    if (options.disable_docs && (route.path == "/openapi.json" || route.path == "/docs")) continue;
+    if (switched_off(route.path)) continue;
     if (brace == std::string_view::npos
             ? path == route.path
             : path.size() > brace && path.substr(0, brace) == route.path.substr(0, brace)) {

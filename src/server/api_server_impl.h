@@ -38,6 +38,7 @@ struct ApiServer::Impl {
 
   void handle(HttpRequest request, const ExchangePtr& exchange);
   const Route* find(std::string_view path) const;
+  bool switched_off(std::string_view path) const;
   std::string write_openapi() const;
   std::string strip_root(const std::string& path) const;
 
@@ -52,6 +53,9 @@ struct ApiServer::Impl {
   void metrics(HttpRequest& request, const ExchangePtr& exchange);
   void load(HttpRequest& request, const ExchangePtr& exchange);
   void reset_prefix_cache(HttpRequest& request, const ExchangePtr& exchange);
+  void render_completion(HttpRequest& request, const ExchangePtr& exchange);
+  void render_chat(HttpRequest& request, const ExchangePtr& exchange);
+  void tokenizer_info(HttpRequest& request, const ExchangePtr& exchange);
   void openapi(HttpRequest& request, const ExchangePtr& exchange);
   void docs(HttpRequest& request, const ExchangePtr& exchange);
 

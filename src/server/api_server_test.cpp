@@ -99,6 +99,61 @@ TEST(ApiServer, SamplersReachTheEngine) {
       400);
 }
 
+TEST(ApiServer, RenderShowsWhatWouldRun) {
+  FakeServer server;
+  const auto list = ask(server, "/v1/completions/render",
+                        R"({"prompt": ["ab", "c"], "temperature": 0.5, "max_tokens": 3})");
+  ASSERT_EQ(list.as_array().size(), 2u);
+  EXPECT_EQ(json::serialize(list.at(0).at("token_ids")), "[97,98]");
+  EXPECT_EQ(list.at(1).at("prompt_text"), "c");
+  EXPECT_EQ(list.at(0).at("sampling_params").at("temperature"), 0.5);
+  EXPECT_EQ(list.at(0).at("sampling_params").at("max_tokens"), 3);
+  const auto chat = ask(server, "/v1/chat/completions/render", std::string(kChat) + "}");
+  EXPECT_NE(std::string(chat.at("prompt_text").as_string()).find("A:"), std::string::npos);
+  EXPECT_EQ(server.generator.last_request(), nullptr);
+  ask(server, "/v1/completions/render", R"({"prompt": "ab", "temperature": 5})", 400);
+  const auto shown = ask(server, "/v1/chat/completions",
+                         std::string(kChat) + R"(, "return_prompt_text": true})");
+  EXPECT_EQ(shown.at("prompt_text"), chat.at("prompt_text"));
+}
+
+TEST(ApiServer, TokenizerInfoIsThereWhenAskedFor) {
+  FakeServer closed;
+  RawClient none(closed.server->port());
+  none.get("/tokenizer_info");
+  EXPECT_EQ(none.read().status, 404);
+  ServerOptions options;
+  options.enable_tokenizer_info = true;
+  FakeServer server(options);
+  RawClient client(server.server->port());
+  client.get("/tokenizer_info");
+  const auto info = json::parse(client.read().body);
+  EXPECT_EQ(info.at("vocab_size"), 257);
+  EXPECT_EQ(json::serialize(info.at("eos_tokens")), R"(["<end>"])");
+}
+
+TEST(ApiServer, StreamIntervalJoinsTokens) {
+  for (const int asked : {1, 3, 4}) {
+    ServerOptions options;
+    options.stream_interval = 3;  // the server's is the least
+    FakeServer server(options, "abcdefgh");
+    const auto events = ask_stream(
+        server, "/v1/completions",
+        fmt::format(R"({{"prompt": "x", "max_tokens": 8, "stream": true, "stream_interval": {}}})",
+                    asked));
+    std::string text;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const auto piece = std::string(events[i].at("choices").at(0).at("text").as_string());
+      text += piece;
+      // Deltas that wait for the reader are joined anyway: only the least is certain.
+      if (i > 0 && i + 1 < events.size()) {
+        EXPECT_GE(piece.size(), asked == 4 ? 4u : 3u);
+      }
+    }
+    EXPECT_EQ(text, "abcdefgh");
+  }
+}
+
 TEST(ApiServer, MaxLogprobsBoundsTheWholeVocabulary) {
   FakeServer server;
   const auto error = ask(server, "/v1/completions", R"({"prompt": "ab", "logprobs": -1})", 400);

@@ -65,6 +65,10 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
 // Answers of POST /tokenize and /detokenize.
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body);
 Result<std::string> detokenize_answer(const ProtocolContext& context, std::string_view body);
+// Of POST .../render and GET /tokenizer_info.
+Result<std::string> render_completion_answer(const ProtocolContext& context, std::string_view body);
+Result<std::string> render_chat_answer(const ProtocolContext& context, std::string_view body);
+std::string tokenizer_info_answer(const ProtocolContext& context);
 std::vector<FieldInfo> tokenize_fields();
 std::vector<FieldInfo> detokenize_fields();
 

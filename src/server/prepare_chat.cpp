@@ -42,6 +42,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
                          : static_cast<std::int32_t>(request.logprob_token_ids.size());
   out.prompt_logprobs = request.prompt_logprobs.has_value();
   out.return_token_ids = request.return_token_ids;
+  out.stream_interval = std::max(request.stream_interval, options.stream_interval);
+  out.prompt_text = request.return_prompt_text;
   out.tokens_as_ids =
       request.return_tokens_as_token_ids.value_or(options.return_tokens_as_token_ids);
   out.cached_tokens = options.enable_prompt_tokens_details;
@@ -92,7 +94,8 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),
                                                  0, options.id, info.arrival_s, "messages"));
   std::vector<Choice> choices;
-  add_choices(context, request, std::move(engine_request), {}, &out, &choices);
+  add_choices(context, request, std::move(engine_request),
+              request.return_prompt_text ? prompt : std::string(), &out, &choices);
   out.answer = make_chat_answer(std::move(options), context.text, std::move(choices));
   return out;
 }

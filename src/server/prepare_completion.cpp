@@ -23,6 +23,7 @@ AnswerOptions answer_options(const ProtocolContext& context, const CompletionReq
   out.top_logprobs = request.logprobs.value_or(0);
   out.prompt_logprobs = request.prompt_logprobs.has_value();
   out.return_token_ids = request.return_token_ids;
+  out.stream_interval = std::max(request.stream_interval, context.options->stream_interval);
   out.tokens_as_ids =
       request.return_tokens_as_token_ids.value_or(context.options->return_tokens_as_token_ids);
   out.cached_tokens = context.options->enable_prompt_tokens_details;

@@ -54,6 +54,8 @@ struct ServerOptions {
   bool enable_force_include_usage = false;    // streams end with usage unasked
   bool enable_request_id_headers = false;     // X-Request-Id on answers
   bool return_tokens_as_token_ids = false;
+  bool enable_tokenizer_info = false;  // /tokenizer_info
+  std::int32_t stream_interval = 1;    // tokens of a stream's chunk, at least
   bool disable_docs = false;  // no /openapi.json, no /docs
   bool offline_docs = true;   // accepted for compatibility: the page needs nothing from elsewhere
   double stuck_step_s = 300;  // /health is 503 while a step takes longer

@@ -28,6 +28,10 @@ std::string_view ModelTextService::token_text(TokenId id) const {
 }
 std::size_t ModelTextService::vocab_size() const { return tokenizer_->vocab_size(); }
 
+std::string_view ModelTextService::chat_template_source() const {
+  return chat_template_ == nullptr ? std::string_view() : chat_template_->source();
+}
+
 Result<std::string> ModelTextService::render(const ChatTemplate::Input& input,
                                              std::string_view template_source) const {
   if (template_source.empty()) {

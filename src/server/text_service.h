@@ -25,6 +25,7 @@ class TextService {
   virtual std::size_t vocab_size() const = 0;
   virtual std::size_t max_token_bytes() const = 0;  // of the longest token
   virtual bool has_chat_template() const = 0;
+  virtual std::string_view chat_template_source() const { return {}; }  // empty: none
   // With template_source empty, the model's own template.
   virtual Result<std::string> render(const ChatTemplate::Input& input,
                                      std::string_view template_source) const = 0;
@@ -42,6 +43,7 @@ class ModelTextService : public TextService {
   std::size_t vocab_size() const override;
   std::size_t max_token_bytes() const override { return max_token_bytes_; }
   bool has_chat_template() const override { return chat_template_ != nullptr; }
+  std::string_view chat_template_source() const override;
   Result<std::string> render(const ChatTemplate::Input& input,
                              std::string_view template_source) const override;
 

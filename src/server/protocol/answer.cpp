@@ -37,13 +37,18 @@ void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events)
     choice.stop_string = std::move(delta.stop_string);
     choice.stop_token = options_.score_only ? std::nullopt : delta.stop_token;
   }
-  if (!options_.stream || (options_.score_only && !choice.finish)) return;
+  if (!options_.stream || (options_.score_only && !choice.finish) || too_soon(choice)) return;
   emit(index, choice, events);
 }
 
 bool Answer::complete() const {
   return std::all_of(choices_.begin(), choices_.end(),
                      [](const Choice& choice) { return choice.finish.has_value(); });
+}
+
+bool Answer::too_soon(const Choice& choice) const {
+  return choice.started && !choice.finish &&
+         choice.tokens.size() < static_cast<std::size_t>(options_.stream_interval);
 }
 
 bool Answer::worth_an_event(const Choice& choice) const {

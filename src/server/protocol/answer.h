@@ -26,6 +26,8 @@ struct AnswerOptions {
   bool prompt_logprobs = false;  // vLLM's shape
   bool return_token_ids = false, tokens_as_ids = false;
   bool cached_tokens = false;  // usage tells them
+  std::int32_t stream_interval = 1;  // tokens of a chunk, but for the first and the last
+  bool prompt_text = false;          // chat: show it
   bool score_only = false;     // max_tokens 0: the one token that the engine made is not shown
   // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
   std::size_t n = 1, candidates = 1;
@@ -78,6 +80,7 @@ class Answer {
                                  std::int64_t cached) const;
   boost::json::object total_usage() const;
   bool worth_an_event(const Choice& choice) const;
+  bool too_soon(const Choice& choice) const;  // of stream_interval
   static boost::json::array ids_json(const std::vector<OutputToken>& tokens);
   static boost::json::array ids_json(const std::vector<TokenId>& ids);
   static void add_finish(const Choice& choice, boost::json::object& out);

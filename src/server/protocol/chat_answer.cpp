@@ -39,6 +39,7 @@ class ChatAnswer : public Answer {
   void emit_start(std::size_t index, Choice& choice, std::string* events) {
     json::object extra;
     if (options_.return_token_ids) extra["prompt_token_ids"] = ids_json(*choice.prompt);
+    if (options_.prompt_text) extra["prompt_text"] = choice.prompt_text;
     // Counts of tokens belong to the chunks that show them.
     Choice nothing_yet;
     nothing_yet.prompt = choice.prompt;
@@ -86,6 +87,7 @@ class ChatAnswer : public Answer {
         options_.prompt_logprobs ? json::value(prompt_logprobs_json(*text_, choice.prompt_logprobs))
                                  : json::value(nullptr);
     if (options_.return_token_ids) body["prompt_token_ids"] = ids_json(*choice.prompt);
+    if (options_.prompt_text) body["prompt_text"] = choice.prompt_text;
   }
 };
 

@@ -84,6 +84,8 @@ std::span<const Field<R>> own_fields() {
       choice_field<&R::reasoning_effort>("reasoning_effort",
                                          "none|minimal|low|medium|high|xhigh|max")
           .is(kOpenAi | kVllm, "null", "For the template, also as `enable_thinking`"),
+      bool_field<&R::return_prompt_text>("return_prompt_text")
+          .is(kVllm, "false", "Show the conversation as the template has written it"),
       unsupported_field<R>("tools").is(kOpenAi | kVllm, "null", "Functions that may be called"),
       custom_field<R>("tool_choice", R"({"enum": ["none", "auto"]})", &read_tool_choice)
           .is(kOpenAi | kVllm, "null", "Whether they must be"),

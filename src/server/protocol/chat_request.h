@@ -26,6 +26,7 @@ struct ChatRequest : CommonRequest {
   bool logprobs = false;
   std::int32_t top_logprobs = 0;
   std::string reasoning_effort;
+  bool return_prompt_text = false;
 };
 
 std::vector<FieldInfo> chat_fields();

@@ -190,6 +190,8 @@ std::span<const Field<CommonRequest>> output_fields() {
       bool_field<&R::stream>("stream").is(kAll, "false", "Answer as server-sent events"),
       object_field<&R::stream_options, &stream_option_fields>("stream_options")
           .is(kOpenAi | kVllm, "null", "Only with `stream`"),
+      integer_field<&R::stream_interval>("stream_interval", 1, kMaxInt32)
+          .is(kVllm, "1", "Tokens of a chunk, but for the first and the last; at least the server's"),
       integer_field<&R::prompt_logprobs>("prompt_logprobs", -1, kMaxInt32)
           .is(kVllm, "null", "Log-probabilities of prompt tokens, this many each; -1: all"),
       integers_field<&R::logprob_token_ids>("logprob_token_ids", 0, kMaxInt32)

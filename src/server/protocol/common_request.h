@@ -51,6 +51,7 @@ struct CommonRequest {
   RepetitionRule repetition;
   bool stream = false, echo = false;
   std::optional<StreamOptions> stream_options;
+  std::int32_t stream_interval = 1;
   bool include_usage() const { return stream_options && stream_options->include_usage; }
   bool continuous_usage() const { return stream_options && stream_options->continuous_usage; }
   std::optional<std::int32_t> truncate_prompt_tokens;  // -1: what the model takes
