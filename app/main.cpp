@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   };
   add("serve", "Start the OpenAI-compatible server", add_serve);
   add("generate", "Continue a prompt", add_generate);
+  add("run-batch", "Answer a file of requests (OpenAI's batch format)", add_run_batch);
   add("chat", "Talk to a model on the terminal", add_chat);
   add("inspect", "Say what a model file contains", add_inspect);
   add("pull", "Fetch a model from the hub into the cache", add_pull);
@@ -89,7 +90,8 @@ int run(int argc, char** argv) {
   }
   if (!app.remaining().empty()) {
     std::fprintf(stderr,
-                 "quire: error: unknown command '%s'; commands: serve, generate, chat, inspect, "
+                 "quire: error: unknown command '%s'; commands: serve, generate, chat, run-batch, "
+                 "inspect, "
                  "pull, list, rm\n",
                  app.remaining().front().c_str());
     return 2;

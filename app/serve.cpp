@@ -4,13 +4,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +15,7 @@
 #include "app/commands.h"
 #include "app/flag_checks.h"
 #include "app/load.h"
+#include "app/server_parts.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/api_server.h"
@@ -98,8 +96,7 @@ void end_after(double seconds) {
 
 void add_server_flags(CLI::App& command, ServeFlags& flags) {
   ServerOptions& server = flags.server;
-  command.add_option("--served-model-name", server.served_model_names,
-                     "Names that requests may use; the first is the main one");
+  add_protocol_flags(command, server);
   command.add_option("--host", server.host, "Address to listen on; 0.0.0.0: all")
       ->capture_default_str();
   command.add_option("--port", server.port, "Port; 0: any free one")
@@ -109,43 +106,16 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
       .add_option("--api-key", server.api_keys,
                   "Key that clients must give; repeatable (also VLLM_API_KEY)")
       ->allow_extra_args(false);
-  command
-      .add_option("--max-logprobs", server.max_logprobs,
-                  "Most log-probabilities per token; -1: all")
-      ->check(CLI::Range(-1, 1 << 24))
-      ->capture_default_str();
-  static const std::map<std::string, LogprobsMode> kModes{
-      {"raw_logprobs", LogprobsMode::kRawLogprobs},
-      {"processed_logprobs", LogprobsMode::kProcessedLogprobs},
-      {"raw_logits", LogprobsMode::kRawLogits},
-      {"processed_logits", LogprobsMode::kProcessedLogits}};
-  command
-      .add_option(
-          "--logprobs-mode", server.logprobs_mode,
-          "raw_logprobs (the model's), processed_logprobs (what is drawn from), raw_logits, "
-          "processed_logits (default: raw_logprobs)")
-      ->transform(CLI::CheckedTransformer(kModes).description(""))
-      ->type_name("MODE");
   command.add_option("--root-path", server.root_path, "Path prefix that a proxy leaves in front");
-  command.add_option("--response-role", server.response_role, "Role of chat answers")
-      ->capture_default_str();
   command.add_option("--allowed-origins", flags.allowed_origins,
                      "CORS origins, e.g. [\"https://a.example\"] (default: all)");
   command.add_option("--allowed-methods", flags.allowed_methods, "CORS methods (default: all)");
   command.add_option("--allowed-headers", flags.allowed_headers, "CORS headers (default: all)");
   command.add_flag("--allow-credentials", server.cors.allow_credentials, "CORS: allow credentials");
-  command.add_flag("--trust-request-chat-template", server.trust_request_chat_template,
-                   "Let requests bring a template");
-  command.add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs,
-                     "JSON object of template variables");
-  command.add_flag("--enable-prompt-tokens-details", server.enable_prompt_tokens_details,
-                   "Tell cached tokens in usage");
   command.add_flag("--enable-force-include-usage", server.enable_force_include_usage,
                    "End every stream with usage");
   command.add_flag("--enable-request-id-headers", server.enable_request_id_headers,
                    "Answer with X-Request-Id");
-  command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids,
-                   "Show tokens as token_id:N");
   command
       .add_option("--stream-interval", server.stream_interval,
                   "Tokens of a stream's chunk; the first and the last come at once")
@@ -172,63 +142,25 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
       ->capture_default_str();
 }
 
-void set_level(const std::string& name) {
-  set_log_level(name == "debug"     ? LogLevel::kDebug
-                : name == "warning" ? LogLevel::kWarning
-                : name == "error"   ? LogLevel::kError
-                                    : LogLevel::kInfo);
-}
-
-// What the model and the flags say about requests.
-void complete_options(ServerOptions& options, const ServeFlags& flags, const LoadedModel& model) {
-  if (options.served_model_names.empty()) {
-    options.served_model_names.push_back(flags.engine.model.empty()
-                                             ? std::filesystem::path(model.name).stem().string()
-                                             : flags.engine.model);
-  }
-  options.model_root = model.name;
+// Who may talk to the server.
+void complete_access(ServerOptions& options, const ServeFlags& flags) {
   if (const char* key = std::getenv("VLLM_API_KEY"); key && *key && options.api_keys.empty())
     options.api_keys.push_back(key);
   if (!flags.allowed_origins.empty()) options.cors.origins = parse_list(flags.allowed_origins);
   if (!flags.allowed_methods.empty()) options.cors.methods = parse_list(flags.allowed_methods);
   if (!flags.allowed_headers.empty()) options.cors.headers = parse_list(flags.allowed_headers);
-  options.max_model_len = static_cast<std::int32_t>(model.max_model_len);
-  if (options.max_logprobs < 0)
-    options.max_logprobs = static_cast<std::int32_t>(model.config.vocab_size);
-  options.eos_ids = model.end_ids;
-  options.seed = flags.engine.seed;
-  const ModelConfig::Generation& generation = model.config.generation;
-  SamplingDefaults& sampling = options.sampling;
-  sampling.temperature = generation.temperature.value_or(sampling.temperature);
-  sampling.top_p = generation.top_p.value_or(sampling.top_p);
-  sampling.min_p = generation.min_p.value_or(sampling.min_p);
-  sampling.repetition_penalty = generation.repetition_penalty.value_or(sampling.repetition_penalty);
-  sampling.top_k = static_cast<std::int32_t>(generation.top_k.value_or(sampling.top_k));
 }
-
-// Ids that the embedding has no row for are no tokens, whatever the tokenizer says.
-class ServedText : public ModelTextService {
- public:
-  explicit ServedText(const LoadedModel& model)
-      : ModelTextService(model.tokenizer.get(), model.chat_template.get()),
-        rows_(static_cast<std::size_t>(model.config.vocab_size)) {}
-  std::size_t vocab_size() const override {
-    return std::min(rows_, ModelTextService::vocab_size());
-  }
-
- private:
-  std::size_t rows_;
-};
 
 int run_serve(const ServeFlags& flags) {
   const double begin = now_s();
-  set_level(flags.log_level);
+  set_log_level(flags.log_level);
   // Never destroyed: its thread lives as long as the process.
   static EndSignals& signals = *new EndSignals();
   Result<LoadedModel> model = load_model(flags.engine);
   if (!model) return fail(model.error());
   ServerOptions options = flags.server;
-  complete_options(options, flags, *model);
+  complete_options(options, flags.engine, *model);
+  complete_access(options, flags);
 
   const std::int32_t num_blocks = model->kv.num_blocks.empty() ? 0 : model->kv.num_blocks.front();
   MetricsOptions metrics_options;

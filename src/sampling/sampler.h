@@ -7,9 +7,9 @@
 // (lowest id on a tie), or temperature, min-p, top-k, typical-p, top-p, XTC and a draw by inverse
 // CDF over the kept tokens in ascending id. The draw is keyed by (seed, choice, position of the
 // generated token in the whole sequence), by a counter-based generator: no state, so preemption
-// changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id that
-// the rules allow is given. A token allocates nothing once a thread's scratch space has grown, but
-// for the list of log-probabilities that it hands out.
+// changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id
+// that the rules allow is given. A token allocates nothing once a thread's scratch space has grown,
+// but for the list of log-probabilities that it hands out.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "sampling/sampling_params.h"
 #include "server/api_server_impl.h"
 #include "server/http/access.h"
 #include "server/http/request_text.h"
@@ -139,50 +138,10 @@ void ApiServer::Impl::handle(HttpRequest request, const ExchangePtr& exchange) {
 
 // ---- life -------------------------------------------------------------------------------------
 
-namespace {
-
-// What would else be told to every client, one by one.
-Status check_defaults(const ServerOptions& options, std::int64_t vocab_size) {
-  if (const auto& kwargs = options.default_chat_template_kwargs; !kwargs.empty()) {
-    const auto parsed = parse_json(kwargs);
-    if (!parsed || !parsed->is_object()) {
-      return field_error("--default-chat-template-kwargs",
-                         "--default-chat-template-kwargs must be a JSON object, but it is '{}'",
-                         kwargs);
-    }
-  }
-  SamplingParams sampling;
-  sampling.temperature = options.sampling.temperature;
-  sampling.top_p = options.sampling.top_p;
-  sampling.min_p = options.sampling.min_p;
-  sampling.repetition_penalty = options.sampling.repetition_penalty;
-  sampling.top_k = options.sampling.top_k;
-  auto status = validate_sampling_params(sampling, vocab_size);
-  if (status) return {};
-  return make_error(ErrorCode::kBadFile, "the model's generation config: {}: correct that file",
-                    status.error().message);
-}
-
-// A model's end tokens outside its vocabulary can never come.
-void drop_unknown_ends(std::vector<TokenId>* ids, std::size_t vocab_size) {
-  std::erase_if(*ids, [vocab_size](TokenId id) {
-    if (id >= 0 && static_cast<std::size_t>(id) < vocab_size) return false;
-    log_warning("the model's end token {} is not in its vocabulary of {} tokens: ignored", id,
-                vocab_size);
-    return true;
-  });
-}
-
-}  // namespace
-
 Result<std::unique_ptr<ApiServer>> ApiServer::start(ServerOptions options, Parts parts) {
   QUIRE_CHECK(parts.generator != nullptr && parts.text != nullptr && parts.metrics != nullptr,
               "a part is missing");
-  if (options.served_model_names.empty()) {
-    return field_error("--served-model-name", "there must be at least one name for the model");
-  }
-  QUIRE_TRY(check_defaults(options, static_cast<std::int64_t>(parts.text->vocab_size())));
-  drop_unknown_ends(&options.eos_ids, parts.text->vocab_size());
+  QUIRE_TRY(check_options(&options, parts.text->vocab_size()));
   HttpOptions http;
   http.host = options.host;
   http.port = options.port;

@@ -112,8 +112,8 @@ TEST(ApiServer, RenderShowsWhatWouldRun) {
   EXPECT_NE(std::string(chat.at("prompt_text").as_string()).find("A:"), std::string::npos);
   EXPECT_EQ(server.generator.last_request(), nullptr);
   ask(server, "/v1/completions/render", R"({"prompt": "ab", "temperature": 5})", 400);
-  const auto shown = ask(server, "/v1/chat/completions",
-                         std::string(kChat) + R"(, "return_prompt_text": true})");
+  const auto shown =
+      ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "return_prompt_text": true})");
   EXPECT_EQ(shown.at("prompt_text"), chat.at("prompt_text"));
 }
 

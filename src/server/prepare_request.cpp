@@ -98,6 +98,7 @@ BeamParams use_beams(const CommonRequest& request, SamplingParams* sampling) {
   beam.early_stopping = request.early_stopping.value_or(EarlyStopping::kExact);
   beam.logprobs = sampling->logprobs;
   sampling->temperature = 0;
+  sampling->logprobs_mode = LogprobsMode::kRawLogprobs;  // what beams are ranked by
   sampling->logprobs = std::max(beam.num_candidates(), beam.logprobs);
   return beam;
 }
@@ -206,15 +207,18 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
   QUIRE_TRY(add_bad_words(context, request, &sampling));
   QUIRE_TRY(add_llama_samplers(context, request, &sampling));
   sampling.min_tokens = request.min_tokens;
+  sampling.logprobs_mode = options.logprobs_mode;
   // The best are chosen by their log-probabilities.
-  if (request.num_candidates() > request.n && !request.use_beam_search) sampling.logprobs = 0;
+  if (request.num_candidates() > request.n && !request.use_beam_search) {
+    sampling.logprobs = 0;
+    sampling.logprobs_mode = LogprobsMode::kRawLogprobs;
+  }
   if (request.prompt_logprobs) {
     QUIRE_ASSIGN(sampling.prompt_logprobs,
                  resolve_logprobs(context, *request.prompt_logprobs, "prompt_logprobs"));
   }
   QUIRE_TRY(check_ids(request.logprob_token_ids, "logprob_token_ids", vocab_size));
   sampling.logprob_token_ids = request.logprob_token_ids;
-  sampling.logprobs_mode = options.logprobs_mode;
 
   StopRules& stop = out.stop;
   QUIRE_TRY(check_ids(request.stop_token_ids, "stop_token_ids", vocab_size));

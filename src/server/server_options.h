@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "sampling/sampling_params.h"
 
 namespace quire {
@@ -56,9 +57,13 @@ struct ServerOptions {
   bool return_tokens_as_token_ids = false;
   bool enable_tokenizer_info = false;  // /tokenizer_info
   std::int32_t stream_interval = 1;    // tokens of a stream's chunk, at least
-  bool disable_docs = false;  // no /openapi.json, no /docs
+  bool disable_docs = false;           // no /openapi.json, no /docs
   bool offline_docs = true;   // accepted for compatibility: the page needs nothing from elsewhere
   double stuck_step_s = 300;  // /health is 503 while a step takes longer
 };
+
+// Before a server starts: an error names the flag or the file. End tokens outside the vocabulary
+// can never come and are dropped.
+Status check_options(ServerOptions* options, std::size_t vocab_size);
 
 }  // namespace quire

@@ -25,10 +25,10 @@ struct AnswerOptions {
   std::int32_t top_logprobs = 0;
   bool prompt_logprobs = false;  // vLLM's shape
   bool return_token_ids = false, tokens_as_ids = false;
-  bool cached_tokens = false;  // usage tells them
+  bool cached_tokens = false;        // usage tells them
   std::int32_t stream_interval = 1;  // tokens of a chunk, but for the first and the last
   bool prompt_text = false;          // chat: show it
-  bool score_only = false;     // max_tokens 0: the one token that the engine made is not shown
+  bool score_only = false;  // max_tokens 0: the one token that the engine made is not shown
   // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
   std::size_t n = 1, candidates = 1;
   bool ranked = false;  // the candidates come best first (beam search)

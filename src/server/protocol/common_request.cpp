@@ -156,8 +156,7 @@ std::span<const Field<CommonRequest>> sampling_fields() {
           .is(kVllm, "false", "Beam search with `best_of` (or `n`) beams in place of draws"),
       number_field<&R::length_penalty>("length_penalty", -kMaxLengthPenalty, kMaxLengthPenalty)
           .is(kVllm, "1", "Beams are ranked by their sum over length^this"),
-      custom_field<R>("early_stopping", R"({"enum": [true, false, "never"]})",
-                      &read_early_stopping)
+      custom_field<R>("early_stopping", R"({"enum": [true, false, "never"]})", &read_early_stopping)
           .is(kVllm, R"("never")", "When beam search ends"),
   };
   return kTable;
@@ -191,7 +190,8 @@ std::span<const Field<CommonRequest>> output_fields() {
       object_field<&R::stream_options, &stream_option_fields>("stream_options")
           .is(kOpenAi | kVllm, "null", "Only with `stream`"),
       integer_field<&R::stream_interval>("stream_interval", 1, kMaxInt32)
-          .is(kVllm, "1", "Tokens of a chunk, but for the first and the last; at least the server's"),
+          .is(kVllm, "1",
+              "Tokens of a chunk, but for the first and the last; at least the server's"),
       integer_field<&R::prompt_logprobs>("prompt_logprobs", -1, kMaxInt32)
           .is(kVllm, "null", "Log-probabilities of prompt tokens, this many each; -1: all"),
       integers_field<&R::logprob_token_ids>("logprob_token_ids", 0, kMaxInt32)

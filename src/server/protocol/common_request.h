@@ -33,8 +33,8 @@ struct CommonRequest {
   double dry_multiplier = 0, dry_base = 1.75;
   std::int32_t dry_allowed_length = 2, dry_penalty_last_n = -1;
   std::optional<std::vector<std::string>> dry_sequence_breakers;  // absent: llama.cpp's own
-  std::optional<std::int64_t> seed;     // -1 as absent
-  std::int32_t n = 1;                   // answers per prompt
+  std::optional<std::int64_t> seed;                               // -1 as absent
+  std::int32_t n = 1;                                             // answers per prompt
   std::optional<std::int32_t> best_of;  // answers made per prompt, of which the best n are given
   bool use_beam_search = false;         // width: num_candidates()
   std::optional<double> length_penalty;

@@ -69,8 +69,8 @@ TEST(FieldTables, ParsersKeepTheLimitsThatTheSchemaTells) {
     const auto accepted = [&](const std::string& value) {
       const std::string echo = field.name == "max_tokens" ? R"(, "echo": true)" : "";
       const std::string logprobs = field.name == "logprob_token_ids" ? R"(, "logprobs": 1)"
-                                   : field.name == "length_penalty"  ? R"(, "use_beam_search": true)"
-                                                                     : "";
+                                   : field.name == "length_penalty" ? R"(, "use_beam_search": true)"
+                                                                    : "";
       const auto parsed = parse_completion_request(
           fmt::format(R"({{"prompt": "x", "{}": {}{}{}}})", field.name, value, echo, logprobs));
       if (!parsed) {

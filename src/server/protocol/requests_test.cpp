@@ -137,10 +137,10 @@ std::string without(const std::string& base, const Case& c) {
 TEST(CompletionRequest, Fields) {
   for (const auto& c : kCommon)
     check(parse_completion_request, without("{\"prompt\": \"x\"", c), c);
-  const Case own[] = {
-      {"logprobs", "-2", "logprobs"},  {"logprobs", "true", "logprobs"}, {"logprobs", "-1", ""},
-      {"logprobs", "0", ""},           {"suffix", "\"END\"", "suffix"},  {"suffix", "\"\"", ""},
-      {"echo", "\"x\"", "echo"}};
+  const Case own[] = {{"logprobs", "-2", "logprobs"},  {"logprobs", "true", "logprobs"},
+                      {"logprobs", "-1", ""},          {"logprobs", "0", ""},
+                      {"suffix", "\"END\"", "suffix"}, {"suffix", "\"\"", ""},
+                      {"echo", "\"x\"", "echo"}};
   for (const auto& c : own) check(parse_completion_request, "{\"prompt\": \"x\"", c);
 }
 
