@@ -30,6 +30,15 @@ void add_protocol_flags(CLI::App& command, ServerOptions& server) {
       ->type_name("MODE");
   command.add_option("--response-role", server.response_role, "Role of chat answers")
       ->capture_default_str();
+  command.add_option("--tool-call-parser", server.tool_call_parser,
+                     "How the model writes calls: a name, auto (from its chat template) or none");
+  command.add_option("--reasoning-parser", server.reasoning_parser,
+                     "How the model writes its thinking: a name, auto or none");
+  command.add_flag_function(
+      "--enable-auto-tool-choice", [](std::int64_t) {}, "Accepted: tool_choice auto is always on");
+  command.add_flag("--exclude-tools-when-tool-choice-none",
+                   server.exclude_tools_when_tool_choice_none,
+                   "With tool_choice none, don't show the tools to the model");
   command.add_flag("--trust-request-chat-template", server.trust_request_chat_template,
                    "Let requests bring a template");
   command.add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs,

@@ -18,13 +18,15 @@ OutputRequest::OutputRequest(const Request& request)
       prompt_tokens(static_cast<std::int32_t>(request.prompt->size())),
       skip_special_tokens(request.skip_special_tokens),
       spaces_between_special_tokens(request.spaces_between_special_tokens),
+      shown_special_tokens(request.shown_special_tokens),
       arrival_s(request.arrival_s),
       channel(request.channel) {}
 
 struct OutputProcessor::Live {
   Live(OutputRequest r, const Tokenizer* tokenizer)
       : request(std::move(r)),
-        detokenizer(tokenizer, request.skip_special_tokens, request.spaces_between_special_tokens),
+        detokenizer(tokenizer, request.skip_special_tokens, request.spaces_between_special_tokens,
+                    request.shown_special_tokens),
         matcher(request.stop.stop_strings, request.stop.include_stop_str_in_output) {
     timings.prompt_tokens = request.prompt_tokens;
     timings.max_tokens = request.stop.max_tokens;

@@ -34,6 +34,7 @@ struct OutputRequest {
   std::int32_t prompt_tokens = 0;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
+  std::shared_ptr<const std::vector<TokenId>> shown_special_tokens;
   double arrival_s = 0;
   std::shared_ptr<OutputChannel> channel;
 };

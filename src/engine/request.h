@@ -45,6 +45,8 @@ struct Request {
   StopRules stop;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
+  // Special tokens whose text is shown all the same: marks that the API layer reads. Null: none.
+  std::shared_ptr<const std::vector<TokenId>> shown_special_tokens;
   std::uint64_t cache_salt = 0;  // hash of the user's salt; 0: none
   std::int64_t priority = 0;
   double arrival_s = 0;  // now_s() when the request was read

@@ -149,7 +149,8 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(ServerOptions options, Parts
   http.error_body = [](int status, const std::string& message) {
     return error_body(status, message);
   };
-  auto impl = std::make_unique<Impl>(std::move(options), parts);
+  auto dialect = make_chat_dialect(options, *parts.text);
+  auto impl = std::make_unique<Impl>(std::move(options), parts, std::move(dialect));
   QUIRE_ASSIGN(impl->http,
                HttpServer::start(std::move(http),
                                  [raw = impl.get()](HttpRequest request, ExchangePtr exchange) {

@@ -24,11 +24,12 @@ namespace quire {
 using ExchangePtr = std::shared_ptr<Exchange>;
 
 struct ApiServer::Impl {
-  Impl(ServerOptions server_options, Parts server_parts)
+  Impl(ServerOptions server_options, Parts server_parts, ChatDialect chat_dialect)
       : options(std::move(server_options)),
         parts(server_parts),
         seeds(options.seed),
-        context{&options, parts.text, parts.generator, &seeds, &dry_breakers},
+        dialect(std::move(chat_dialect)),
+        context{&options, parts.text, parts.generator, &seeds, &dry_breakers, &dialect},
         pool(options.text_threads, options.text_queue_length) {}
 
   struct Route : ApiOperation {  // "{id}" at the end of a path takes the rest
@@ -72,6 +73,7 @@ struct ApiServer::Impl {
   const std::string openapi_text = write_openapi();
   SeedSource seeds;
   DryBreakerCache dry_breakers;
+  ChatDialect dialect;
   ProtocolContext context;
   TextPool pool;
   const std::int64_t created = unix_time_s();

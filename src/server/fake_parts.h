@@ -44,9 +44,15 @@ class FakeText : public TextService {
   std::size_t vocab_size() const override { return spelled_.size(); }
   std::size_t max_token_bytes() const override { return 1; }
   bool has_chat_template() const override { return true; }
+  std::string_view chat_template_source() const override { return template_source; }
+  std::optional<TokenId> special_token(std::string_view) const override { return std::nullopt; }
   Result<std::string> render(const ChatTemplate::Input& input, std::string_view) const override {
-    return std::string(input.messages_json) + (input.add_generation_prompt ? "A:" : "");
+    return std::string(input.messages_json) + std::string(input.tools_json) +
+           (input.add_generation_prompt ? "A:" + opening : "");
   }
+
+  std::string template_source;  // shows which parsers to use
+  std::string opening;          // what the template adds to the assistant's turn
 
  private:
   std::vector<std::string> spelled_;
@@ -192,11 +198,14 @@ class FakeGenerator : public Generator {
 
 // A server on a free port with both.
 struct FakeServer {
-  explicit FakeServer(ServerOptions options = {}, std::string script = "hello world")
+  explicit FakeServer(ServerOptions options = {}, std::string script = "hello world",
+                      std::string template_source = {}, std::string opening = {})
       : generator(std::move(script)) {
+    text.template_source = std::move(template_source);
+    text.opening = std::move(opening);
     options.port = 0;
     if (options.served_model_names.empty()) options.served_model_names = {"tiny"};
-    options.max_model_len = 256;
+    options.max_model_len = text.template_source.empty() ? 256 : 4096;
     options.eos_ids = {FakeText::kEnd};
     auto started = ApiServer::start(options, {&generator, &text, &metrics});
     server = std::move(started.value());

@@ -102,7 +102,7 @@ OfflineReply OfflineCaller::call(std::string_view url, std::string_view body,
   for (const OfflineRoute& route : kRoutes) {
     if (route.url != url) continue;
     SeedSource seeds(seed);
-    const ProtocolContext context{options_, text_, generator_, &seeds, &dry_breakers_};
+    const ProtocolContext context{options_, text_, generator_, &seeds, &dry_breakers_, &dialect_};
     auto prepared = route.prepare(context, body, {request_id, now_s()});
     if (!prepared) return failure(prepared.error());
     if (prepared->answer->stream()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/chat_dialect.h"
 #include "server/dry_breakers.h"
 #include "server/generator.h"
 #include "server/prepare.h"
@@ -24,7 +25,10 @@ class OfflineCaller {
  public:
   // The parts outlive the caller; options have been checked (check_options).
   OfflineCaller(const ServerOptions* options, const TextService* text, Generator* generator)
-      : options_(options), text_(text), generator_(generator) {}
+      : options_(options),
+        text_(text),
+        generator_(generator),
+        dialect_(make_chat_dialect(*options, *text)) {}
   // url: the path of a POST, such as "/v1/completions". seed: of what the request draws when it
   // names no seed of its own, so that an answer depends on its line alone.
   OfflineReply call(std::string_view url, std::string_view body, const std::string& request_id,
@@ -34,6 +38,7 @@ class OfflineCaller {
   const ServerOptions* options_;
   const TextService* text_;
   Generator* generator_;
+  const ChatDialect dialect_;
   DryBreakerCache dry_breakers_;
 };
 

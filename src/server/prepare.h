@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "server/chat_dialect.h"
 #include "server/dry_breakers.h"
 #include "server/generator.h"
 #include "server/protocol/answer.h"
@@ -44,6 +45,7 @@ struct ProtocolContext {
   Generator* generator = nullptr;
   SeedSource* seeds = nullptr;
   DryBreakerCache* dry_breakers = nullptr;
+  const ChatDialect* dialect = nullptr;
 };
 
 // Of the HTTP request that carries the body.

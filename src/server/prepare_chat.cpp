@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "server/prepare.h"
 #include "server/protocol/json_parse.h"
+#include "server/tools_in_words.h"
 
 namespace quire {
 namespace {
@@ -22,6 +23,21 @@ Result<std::string> merge_kwargs(const std::string& defaults, const std::string&
   return json::serialize(merged);
 }
 
+const std::string kNoTools;
+
+// How the answer to this prompt is to be read; null: as it is.
+std::shared_ptr<const ReplyOptions> reply_options(const ProtocolContext& context,
+                                                  const ChatInput& chat, std::string_view prompt) {
+  ReplyOptions out;
+  out.dialect = context.dialect->dialect;
+  out.calls = chat.tools.callable();
+  if (out.dialect.reasoning.empty() && !out.calls) return nullptr;
+  out.tools = chat.tools.set;
+  if (const auto* format = reasoning_format(out.dialect.reasoning))
+    out.begins_inside = begins_inside(*format, prompt);
+  return std::make_shared<const ReplyOptions>(std::move(out));
+}
+
 AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& request,
                              const CallInfo& info, std::string model) {
   const ServerOptions& options = *context.options;
@@ -36,6 +52,8 @@ AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& 
   out.continuous_usage = out.include_usage && request.continuous_usage();
   out.echo = request.echo;
   if (request.echo && request.chat.last_role == out.role) out.chat_echo = request.chat.last_content;
+  out.include_reasoning = request.include_reasoning;
+  out.parallel_tool_calls = request.parallel_tool_calls;
   out.logprobs = request.logprobs;
   out.top_logprobs = request.logprob_token_ids.empty()
                          ? request.top_logprobs
@@ -68,8 +86,18 @@ Result<std::string> render_chat(const ProtocolContext& context, const ChatInput&
   }
   QUIRE_ASSIGN(const auto kwargs,
                merge_kwargs(context.options->default_chat_template_kwargs, chat.kwargs_json));
+  const bool show_tools = chat.tools.choice != ToolChoice::kNone ||
+                          !context.options->exclude_tools_when_tool_choice_none;
+  const std::string& tools = show_tools ? chat.tools.json : kNoTools;
+  std::string messages = chat.messages_json;
   ChatTemplate::Input input;
-  input.messages_json = chat.messages_json;
+  const bool uses_tools = !tools.empty() || messages.find("\"tool") != std::string::npos;
+  if (!uses_tools || context.dialect->template_has_tools || !chat.chat_template.empty()) {
+    input.tools_json = tools;
+  } else {
+    QUIRE_ASSIGN(messages, tools_in_messages(chat.messages_json, tools));
+  }
+  input.messages_json = messages;
   input.documents_json = chat.documents_json;
   input.kwargs_json = kwargs;
   input.add_generation_prompt = chat.generation_prompt();
@@ -83,16 +111,23 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   QUIRE_ASSIGN(request.top_logprobs,
                resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
+  if (request.chat.tools.forced()) {
+    return tl::unexpected(Error{ErrorCode::kUnsupported,
+                                "`tool_choice` can be \"none\" or \"auto\" in this version",
+                                "tool_choice"});
+  }
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));
   QUIRE_ASSIGN(auto ids, encode_prompt(context, request, prompt,
                                        request.add_special_tokens.value_or(false), "messages"));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
+  options.reply = reply_options(context, request.chat, prompt);
 
   PreparedCall out;
   QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),
                                                  0, options.id, info.arrival_s, "messages"));
+  if (options.reply) engine_request.shown_special_tokens = context.dialect->shown;
   std::vector<Choice> choices;
   add_choices(context, request, std::move(engine_request),
               request.return_prompt_text ? prompt : std::string(), &out, &choices);

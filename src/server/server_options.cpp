@@ -2,6 +2,7 @@
 #include "server/server_options.h"
 
 #include "base/log.h"
+#include "server/chat_dialect.h"
 #include "server/protocol/json_parse.h"
 
 namespace quire {
@@ -44,6 +45,7 @@ Status check_options(ServerOptions* options, std::size_t vocab_size) {
   if (options->served_model_names.empty())
     return field_error("--served-model-name", "there must be at least one name for the model");
   QUIRE_TRY(check_defaults(*options, static_cast<std::int64_t>(vocab_size)));
+  QUIRE_TRY(check_parser_names(*options));
   drop_unknown_ends(&options->eos_ids, vocab_size);
   return {};
 }

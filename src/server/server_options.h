@@ -49,6 +49,10 @@ struct ServerOptions {
   SamplingDefaults sampling;
   std::optional<std::uint64_t> seed;  // of the generator of fresh seeds; absent: from the system
 
+  // Of the answers' calls and reasoning; empty or "auto": from the chat template; "none": off.
+  std::string tool_call_parser, reasoning_parser;
+  bool exclude_tools_when_tool_choice_none = false;  // the template then does not see them
+
   bool trust_request_chat_template = false;
   std::string default_chat_template_kwargs;   // JSON object, or empty
   bool enable_prompt_tokens_details = false;  // usage tells cached tokens

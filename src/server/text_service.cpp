@@ -31,6 +31,10 @@ std::size_t ModelTextService::vocab_size() const { return tokenizer_->vocab_size
 std::string_view ModelTextService::chat_template_source() const {
   return chat_template_ == nullptr ? std::string_view() : chat_template_->source();
 }
+std::optional<TokenId> ModelTextService::special_token(std::string_view text) const {
+  const auto id = tokenizer_->token_id(text);
+  return id && tokenizer_->is_special(*id) ? id : std::nullopt;
+}
 
 Result<std::string> ModelTextService::render(const ChatTemplate::Input& input,
                                              std::string_view template_source) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,8 @@ class TextService {
   virtual std::size_t max_token_bytes() const = 0;  // of the longest token
   virtual bool has_chat_template() const = 0;
   virtual std::string_view chat_template_source() const { return {}; }  // empty: none
+  // The id of the special token of this text.
+  virtual std::optional<TokenId> special_token(std::string_view) const { return {}; }
   // With template_source empty, the model's own template.
   virtual Result<std::string> render(const ChatTemplate::Input& input,
                                      std::string_view template_source) const = 0;
@@ -44,6 +47,7 @@ class ModelTextService : public TextService {
   std::size_t max_token_bytes() const override { return max_token_bytes_; }
   bool has_chat_template() const override { return chat_template_ != nullptr; }
   std::string_view chat_template_source() const override;
+  std::optional<TokenId> special_token(std::string_view text) const override;
   Result<std::string> render(const ChatTemplate::Input& input,
                              std::string_view template_source) const override;
 

@@ -3,7 +3,9 @@
 // joined equal the whole text.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -13,8 +15,10 @@ class Detokenizer {
  public:
   // `spaces_between_special_tokens` changes nothing: no vocabulary read here puts spaces between
   // its special tokens that are not in their own text.
+  // `shown`: special tokens whose text is given though others are skipped; null: none.
   Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens,
-              bool spaces_between_special_tokens = true);
+              bool spaces_between_special_tokens = true,
+              std::shared_ptr<const std::vector<TokenId>> shown = nullptr);
   // Appends the token; returns the text that became complete (maybe empty). Bytes that can never
   // become valid UTF-8 are given as U+FFFD.
   std::string push(TokenId id);
@@ -24,6 +28,7 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;
+  std::shared_ptr<const std::vector<TokenId>> shown_;
   std::string pending_;  // at most 3 bytes: the start of a character
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dialect/dialects.h"
 #include "engine/request.h"
 #include "server/protocol/logprobs.h"
 #include "server/text_service.h"
@@ -28,6 +29,9 @@ struct AnswerOptions {
   bool cached_tokens = false;        // usage tells them
   std::int32_t stream_interval = 1;  // tokens of a chunk, but for the first and the last
   bool prompt_text = false;          // chat: show it
+  // Chat: how the answer's text is read; null: it is content as it is.
+  std::shared_ptr<const ReplyOptions> reply;
+  bool include_reasoning = true, parallel_tool_calls = true;
   bool score_only = false;  // max_tokens 0: the one token that the engine made is not shown
   // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
   std::size_t n = 1, candidates = 1;

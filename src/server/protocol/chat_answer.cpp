@@ -1,7 +1,9 @@
-// Answers of /v1/chat/completions.
+// Answers of /v1/chat/completions: content, reasoning and calls, read from the generated text.
 #include <boost/json/array.hpp>
+#include <utility>
 
 #include "server/protocol/answer.h"
+#include "server/protocol/chat_reply.h"
 
 namespace quire {
 namespace {
@@ -10,7 +12,10 @@ namespace json = boost::json;
 
 class ChatAnswer : public Answer {
  public:
-  using Answer::Answer;
+  ChatAnswer(AnswerOptions options, const TextService* text, std::vector<Choice> choices)
+      : Answer(std::move(options), text, std::move(choices)) {
+    for (std::size_t i = 0; i < choices_.size(); ++i) replies_.emplace_back(options_);
+  }
 
  private:
   std::string_view object_name() const override {
@@ -51,32 +56,36 @@ class ChatAnswer : public Answer {
   }
 
   void emit(std::size_t index, Choice& choice, std::string* events) override {
-    if (!worth_an_event(choice)) return;
+    ChatReply& reply = replies_[index];
+    reply.read(choice);
+    if (!worth_an_event(choice) && !reply.has_news()) return;
     if (!std::exchange(choice.started, true)) {
       emit_start(index, choice, events);
-      if (!worth_an_event(choice)) return;
+      if (!worth_an_event(choice) && !reply.has_news()) return;
     }
-    json::object delta;
-    if (!choice.text.empty() || !choice.finish) delta["content"] = choice.text;
-    json::object out = chunk(index, std::move(delta));
+    json::object out = chunk(index, reply.take_delta(choice.finish.has_value()));
     if (!choice.tokens.empty()) out["logprobs"] = logprobs_json(choice);
-    if (choice.finish) add_finish(choice, out);
+    if (choice.finish) finish(choice, reply, out);
     if (options_.return_token_ids) out["token_ids"] = ids_json(choice.tokens);
     add_event(out, choice, events);
-    choice.text.clear();
     choice.tokens.clear();
   }
 
+  static void finish(const Choice& choice, const ChatReply& reply, json::object& out) {
+    add_finish(choice, out);
+    if (reply.has_calls() && choice.finish == FinishReason::kStop)
+      out["finish_reason"] = "tool_calls";
+  }
+
   json::object choice_json(std::size_t index, Choice& choice) override {
-    json::object message;
-    message["role"] = options_.role;
-    message["content"] = options_.echo ? options_.chat_echo + choice.text : choice.text;
-    message["refusal"] = nullptr;
+    ChatReply& reply = replies_[index];
+    reply.read(choice);
+    json::object message = reply.message(options_.role, options_.echo ? options_.chat_echo : "");
     json::object out;
     out["index"] = static_cast<std::int64_t>(index);
     out["message"] = std::move(message);
     out["logprobs"] = logprobs_json(choice);
-    add_finish(choice, out);
+    finish(choice, reply, out);
     if (options_.return_token_ids) out["token_ids"] = ids_json(choice.tokens);
     return out;
   }
@@ -89,6 +98,8 @@ class ChatAnswer : public Answer {
     if (options_.return_token_ids) body["prompt_token_ids"] = ids_json(*choice.prompt);
     if (options_.prompt_text) body["prompt_text"] = choice.prompt_text;
   }
+
+  std::vector<ChatReply> replies_;  // one per choice
 };
 
 }  // namespace

@@ -20,6 +20,20 @@ constexpr std::string_view kMessagesSchema = R"({"type": "array", "minItems": 1,
       "name": {"type": ["string", "null"]},
       "tool_call_id": {"type": ["string", "null"]}}}})";
 
+constexpr std::string_view kToolsSchema = R"({"type": "array", "minItems": 1, "items": {
+    "type": "object", "required": ["type", "function"], "properties": {
+      "type": {"const": "function"},
+      "function": {"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9_.:/-]{1,64}$"},
+        "description": {"type": ["string", "null"]},
+        "parameters": {"type": ["object", "null"]},
+        "strict": {"type": ["boolean", "null"]}}}}}})";
+constexpr std::string_view kToolChoiceSchema = R"({"anyOf": [
+    {"enum": ["none", "auto", "required"]},
+    {"type": "object", "required": ["type", "function"], "properties": {
+      "type": {"const": "function"},
+      "function": {"type": "object", "required": ["name"]}}}]})";
+
 Status read_messages(ChatInput& chat, const json::value& value, const Field<ChatInput>&) {
   QUIRE_ASSIGN(const auto messages, normalize_messages(value));
   const auto& last = messages.back().get_object();
@@ -40,11 +54,11 @@ Status read_kwargs(ChatInput& chat, const json::value& value, const Field<ChatIn
   return {};
 }
 
-// "none" and "auto" ask for nothing while no tools are given.
-Status read_tool_choice(R&, const json::value& value, const Field<R>& field) {
-  if (value.is_string() && (value.get_string() == "none" || value.get_string() == "auto"))
-    return {};
-  return check_neutral(value, field.name);
+Status read_chat_tools(ChatInput& chat, const json::value& value, const Field<ChatInput>&) {
+  return read_tools(chat.tools, value);
+}
+Status read_chat_tool_choice(ChatInput& chat, const json::value& value, const Field<ChatInput>&) {
+  return read_tool_choice(chat.tools, value);
 }
 // Templates get it by its name, and as enable_thinking, unless the request says those itself.
 Status add_reasoning_effort(R& request) {
@@ -86,12 +100,9 @@ std::span<const Field<R>> own_fields() {
           .is(kOpenAi | kVllm, "null", "For the template, also as `enable_thinking`"),
       bool_field<&R::return_prompt_text>("return_prompt_text")
           .is(kVllm, "false", "Show the conversation as the template has written it"),
-      unsupported_field<R>("tools").is(kOpenAi | kVllm, "null", "Functions that may be called"),
-      custom_field<R>("tool_choice", R"({"enum": ["none", "auto"]})", &read_tool_choice)
-          .is(kOpenAi | kVllm, "null", "Whether they must be"),
-      ignored_field<R>("parallel_tool_calls", FieldKind::kBool)
+      bool_field<&R::parallel_tool_calls>("parallel_tool_calls")
           .is(kOpenAi | kVllm, "true", "Several calls in one answer"),
-      ignored_field<R>("include_reasoning", FieldKind::kBool)
+      bool_field<&R::include_reasoning>("include_reasoning")
           .is(kVllm, "true", "Show the reasoning"),
       unsupported_field<R>("functions").is(kOpenAi, "null", "Older name of `tools`"),
       unsupported_field<R>("function_call").is(kOpenAi, "null", "Older name of `tool_choice`"),
@@ -121,6 +132,11 @@ std::span<const Field<ChatInput>> chat_input_fields() {
           .is(kVllm, "null", "For templates that quote documents"),
       custom_field<ChatInput>("chat_template_kwargs", R"({"type": "object"})", &read_kwargs)
           .is(kVllm | kLlamaCpp, "null", "Variables of the template"),
+      custom_field<ChatInput>("tools", kToolsSchema, &read_chat_tools)
+          .is(kOpenAi | kVllm | kLlamaCpp, "null", "Functions that may be called"),
+      custom_field<ChatInput>("tool_choice", kToolChoiceSchema, &read_chat_tool_choice)
+          .is(kOpenAi | kVllm | kLlamaCpp, "null",
+              "Whether they must be; absent: auto with `tools`"),
       string_field<&ChatInput::chat_template>("chat_template")
           .is(kVllm, "null", "A template; only with --trust-request-chat-template"),
       bool_field<&ChatInput::add_generation_prompt>("add_generation_prompt")
@@ -138,6 +154,7 @@ std::vector<FieldInfo> chat_fields() {
 Result<ChatInput> read_chat_input(const json::object& object) {
   ChatInput chat;
   QUIRE_TRY(read_fields<ChatInput>(object, chat_input_fields(), chat));
+  QUIRE_TRY(check_tools(chat.tools));
   if (chat.add_generation_prompt.value_or(false) && chat.continues()) {
     return field_error(
         "continue_final_message",

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "server/protocol/common_request.h"
+#include "server/protocol/tools_request.h"
 
 namespace quire {
 
@@ -15,6 +16,7 @@ struct ChatInput {
   std::string kwargs_json;              // or empty
   std::string chat_template;            // the request's own, or empty
   std::string last_role, last_content;  // of the last message: for echo
+  ToolsInput tools;
   std::optional<bool> add_generation_prompt, continue_final_message;
 
   bool generation_prompt() const { return add_generation_prompt.value_or(!continues()); }
@@ -27,6 +29,7 @@ struct ChatRequest : CommonRequest {
   std::int32_t top_logprobs = 0;
   std::string reasoning_effort;
   bool return_prompt_text = false;
+  bool parallel_tool_calls = true, include_reasoning = true;
 };
 
 std::vector<FieldInfo> chat_fields();

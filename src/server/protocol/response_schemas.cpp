@@ -44,7 +44,14 @@ constexpr const char* kSchemas = R"json({
       "required": ["index", "message", "logprobs", "finish_reason"], "properties": {
         "index": {"type": "integer"},
         "message": {"type": "object", "required": ["role", "content"], "properties": {
-          "role": {"type": "string"}, "content": {"type": ["string", "null"]}}},
+          "role": {"type": "string"}, "content": {"type": ["string", "null"]},
+          "reasoning": {"type": ["string", "null"]},
+          "reasoning_content": {"type": ["string", "null"]},
+          "tool_calls": {"type": "array", "items": {"type": "object",
+            "required": ["id", "type", "function"], "properties": {
+              "id": {"type": "string"}, "type": {"const": "function"},
+              "function": {"type": "object", "required": ["name", "arguments"], "properties": {
+                "name": {"type": "string"}, "arguments": {"type": "string"}}}}}}}},
         "finish_reason": {"$ref": "#/components/schemas/FinishReason"},
         "stop_reason": {"type": ["string", "integer", "null"]},
         "logprobs": {"type": ["object", "null"], "properties": {
