@@ -96,6 +96,13 @@ void PythonicCalls::ensure_call() {
   forget_attempt();
 }
 
+void PythonicCalls::add_key() {
+  arguments(any_param_ ? ", " : "{");
+  arguments(quoted(key_));
+  arguments(": ");
+  any_param_ = true;
+}
+
 // key=, or the call's end
 bool PythonicCalls::key() {
   if (!skip_space()) return false;
@@ -156,8 +163,8 @@ bool PythonicCalls::value() {
   const auto json = python_to_json(trimmed(rest.substr(0, size)));
   if (!json || (rest[size] != ',' && rest[size] != ')')) return not_a_call();
   ensure_call();
-  arguments((any_param_ ? ", " : "{") + quoted(key_) + ": " + *json);
-  any_param_ = true;
+  add_key();
+  arguments(*json);
   reader().take(size + (rest[size] == ',' ? 1 : 0));
   where_ = Where::kKey;
   return true;
@@ -201,7 +208,7 @@ void PythonicCalls::cut() {
   if (where_ != Where::kKey && where_ != Where::kValue) return;
   ensure_call();
   if (where_ == Where::kValue) {
-    arguments((any_param_ ? ", " : "{") + quoted(key_) + ": ");
+    add_key();
     arguments(trimmed(reader().rest()));
   }
   reader().take(reader().rest().size());

@@ -34,6 +34,7 @@ class PythonicCalls : public ToolParser {
   bool after();
   bool not_a_call();
   void ensure_call();
+  void add_key();
   // Bytes of the literal at hand before the comma or bracket that ends it; false: not yet there.
   bool value_end(std::size_t* size);
 

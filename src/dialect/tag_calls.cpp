@@ -133,7 +133,9 @@ bool TagCalls::key() {
 }
 
 void TagCalls::add_key() {
-  arguments((any_param_ ? ", " : "{") + quoted(key_) + ": ");
+  arguments(any_param_ ? ", " : "{");
+  arguments(quoted(key_));
+  arguments(": ");
   any_param_ = true;
 }
 
