@@ -212,6 +212,7 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   if (path != model.name) stage.done("model {}: {}", model.name, path);
   QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, flags.tokenizer));
   QUIRE_TRY(check_quantization(flags.quantization, files.config.quantization, files.is_gguf));
+  QUIRE_ASSIGN(model.pooling, read_pooling_config(files));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;
   model.weights = std::move(files.weights);

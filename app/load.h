@@ -10,6 +10,7 @@
 #include "executor/model_runner.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "weights/pooling_config.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -23,6 +24,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;  // null: the model has none
   std::int64_t max_model_len = 0;
+  PoolingConfig pooling;
   std::vector<TokenId> end_ids;         // ends of a turn, from every place that names one
   std::unique_ptr<ModelRunner> runner;  // moved into the engine by start_engine
   KvSizing kv;

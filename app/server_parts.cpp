@@ -67,6 +67,8 @@ void complete_options(ServerOptions& options, const EngineFlags& flags, const Lo
   if (options.max_logprobs < 0)
     options.max_logprobs = static_cast<std::int32_t>(model.config.vocab_size);
   options.eos_ids = model.end_ids;
+  options.embedding = {model.pooling.pooling, model.pooling.normalize, model.pooling.unsupported,
+                       static_cast<std::int32_t>(model.config.hidden_size)};
   options.seed = flags.seed;
   const ModelConfig::Generation& generation = model.config.generation;
   SamplingDefaults& sampling = options.sampling;

@@ -21,7 +21,7 @@ std::size_t bytes_of(const TokenLogprobs& logprobs) {
 }
 
 std::size_t bytes_of(const OutputDelta& delta) {
-  std::size_t bytes = delta.text.size();
+  std::size_t bytes = delta.text.size() + delta.embedding.size() * sizeof(float);
   for (const OutputToken& token : delta.tokens) {
     bytes += sizeof(OutputToken) + token.text.size() + bytes_of(token.logprobs);
   }
@@ -33,6 +33,7 @@ void merge(OutputDelta& into, OutputDelta&& delta) {
   into.text += delta.text;
   append(into.tokens, std::move(delta.tokens));
   append(into.prompt_logprobs, std::move(delta.prompt_logprobs));
+  append(into.embedding, std::move(delta.embedding));
   into.has_prompt_logprobs = into.has_prompt_logprobs || delta.has_prompt_logprobs;
   if (delta.finish) {
     into.finish = delta.finish;

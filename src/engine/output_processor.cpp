@@ -57,6 +57,7 @@ bool OutputProcessor::apply(SequenceUpdate update, double time_s) {
   OutputDelta delta;
   delta.prompt_logprobs = std::move(update.prompt_logprobs);
   delta.has_prompt_logprobs = update.has_prompt_logprobs;
+  delta.embedding = std::move(update.embedding);
   delta.prompt_tokens = update.prompt_tokens;
   delta.cached_tokens = update.cached_tokens;
   for (std::size_t i = 0; i < update.tokens.size() && !delta.stop_string; ++i) {

@@ -70,6 +70,7 @@ struct OutputDelta {
   std::vector<OutputToken> tokens;
   std::vector<TokenLogprobs> prompt_logprobs;  // first delta only: of prompt tokens 1..n-1
   bool has_prompt_logprobs = false;
+  std::vector<float> embedding;            // not empty: of the prompt
   std::optional<FinishReason> finish;      // last delta
   std::optional<std::string> stop_string;  // the match, when a string ended it
   std::optional<TokenId> stop_token;       // when one of stop_token_ids ended it

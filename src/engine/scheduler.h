@@ -45,6 +45,7 @@ struct SequenceUpdate {
   std::vector<TokenLogprobs> logprobs;         // parallel to tokens, or empty
   std::vector<TokenLogprobs> prompt_logprobs;  // with the first token: of prompt tokens 1..n-1
   bool has_prompt_logprobs = false;
+  std::vector<float> embedding;  // of the prompt, when that is what was asked for
   std::optional<FinishReason> finish;
   std::optional<TokenId> stop_token;  // stop_token_ids hit (not eos)
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;

@@ -107,6 +107,7 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
     update.has_prompt_logprobs = true;
     sequence.prompt_logprobs.reset();
   }
+  update.embedding = result.embedding;
   update.prompt_tokens = sequence.num_prompt;
   update.completion_tokens = sequence.num_generated();
   update.cached_tokens = sequence.cached_tokens;

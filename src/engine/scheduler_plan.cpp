@@ -117,8 +117,7 @@ void Scheduler::preempt_last() {
 // Takes the cached prefix of a waiting sequence if all its tokens fit beside what the running ones
 // will need soon.
 bool Scheduler::admit(Sequence& sequence) {
-  // Log-probabilities of a prompt token need the logits before it: those must be computed.
-  if (!sequence.needs_prompt_logprobs()) {
+  if (!sequence.needs_whole_prompt()) {
     sequence.num_computed = kv_.match(sequence.kv, sequence.tokens);
   }
   if (!kv_.can_grow(sequence.kv, sequence.num_computed, sequence.num_tokens(), promised_blocks())) {

@@ -34,6 +34,12 @@ struct Sequence {
   std::int32_t num_prompt_logprobs_wanted() const {
     return request.sampling->prompt_logprobs >= 0 ? num_prompt - 1 : 0;
   }
+  // Log-probabilities of prompt tokens, and embeddings of more than the last one, need what a
+  // cached prefix has no more: every token must be computed.
+  bool needs_whole_prompt() const {
+    const Pooling pooling = request.sampling->pooling;
+    return needs_prompt_logprobs() || pooling == Pooling::kMean || pooling == Pooling::kFirst;
+  }
   bool needs_prompt_logprobs() const {
     return num_prompt_logprobs_planned < num_prompt_logprobs_wanted();
   }

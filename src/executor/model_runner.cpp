@@ -24,7 +24,8 @@ ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, std::unique_ptr<Model
     : backend_(std::move(backend)),
       model_(std::move(model)),
       first_snapshot_(options.max_num_seqs),
-      sampler_(model_->vocab_size) {
+      sampler_(model_->vocab_size),
+      pooler_(model_.get()) {
   const std::int64_t max_rows = options.max_num_batched_tokens;
   capacity_.geometry = options.geometry;
   capacity_.num_blocks = options.num_blocks;
@@ -76,6 +77,20 @@ void ModelRunner::submit(const StepPlan& plan) {
   save_states(plan);
   collect_wanted(plan);
   run_logits(plan);
+  pool_rows(plan);
+}
+
+// Embeddings of the prompts that ask for one.
+void ModelRunner::pool_rows(const StepPlan& plan) {
+  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+    const StepPlan::Row& row = plan.rows[r];
+    const SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
+    if (slot.params == nullptr || slot.params->pooling == Pooling::kNone) continue;
+    const Pooler::Chunk chunk{row.slot, slot.params->pooling, row.start_pos, row.num_tokens,
+                              static_cast<std::int32_t>(slot.prompt->size())};
+    result_.rows[r].embedding =
+        pooler_.take(chunk, hidden_.as<float>() + row_begin_[r] * model_->hidden_size);
+  }
 }
 
 void ModelRunner::copy_blocks(const std::vector<StepPlan::Copy>& copies) {
@@ -115,6 +130,7 @@ StepResult ModelRunner::wait() {
 void ModelRunner::update_slots(const StepPlan& plan) {
   for (const SlotId slot : plan.removed) {
     sampler_.remove_slot(slot);
+    pooler_.remove_slot(slot);
     slots_[static_cast<std::size_t>(slot.value)] = {};
   }
   for (const StepPlan::AddedSlot& added : plan.added) {

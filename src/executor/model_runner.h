@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "executor/executor.h"
 #include "executor/kv_sizing.h"
+#include "executor/pooler.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
 
@@ -56,6 +57,7 @@ class ModelRunner final : public Executor {
   void collect_wanted(const StepPlan& plan);
   void run_logits(const StepPlan& plan);
   void finish_row(const StepPlan& plan, const Wanted& wanted, float* logits);
+  void pool_rows(const StepPlan& plan);
   void draw(SlotId slot, std::span<float> logits, StepResult::Row& out);
   void draw_forks(const StepPlan& plan, std::int32_t row, std::span<const float> logits);
   void copy_blocks(const std::vector<StepPlan::Copy>& copies);
@@ -68,6 +70,7 @@ class ModelRunner final : public Executor {
   std::int32_t first_snapshot_;  // snapshot i is the model's state slot first_snapshot_ + i
   std::unique_ptr<KvCache> cache_;
   Sampler sampler_;
+  Pooler pooler_;
   std::vector<SlotState> slots_;
   Buffer hidden_;         // f32 [max_num_batched_tokens, hidden]
   Buffer wanted_hidden_;  // f32 [kLogitsSlice, hidden]

@@ -76,7 +76,8 @@ struct StepResult {
     bool has_logprobs = false;
     TokenLogprobs logprobs;  // when the slot asked for them
     std::vector<TokenLogprobs>
-        prompt_logprobs;  // entry i: prompt token at start_pos + logits_begin + i + 1
+        prompt_logprobs;           // entry i: prompt token at start_pos + logits_begin + i + 1
+    std::vector<float> embedding;  // [hidden_size], with the end of a prompt that asks for one
   };
   std::uint64_t step = 0;
   std::vector<Row> rows;

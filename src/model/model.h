@@ -45,6 +45,10 @@ class Model {
   virtual void logits(const float* hidden, std::int64_t rows, Workspace& workspace,
                       float* logits) = 0;
 
+  // The final norm of hidden states, what logits and embeddings are made of. out: [rows,
+  // hidden_size]
+  virtual void final_hidden(const float* hidden, std::int64_t rows, float* out) = 0;
+
   // Memory for the recurrent state of this many slots (ModelInput::slots are below it), before the
   // first forward.
   virtual void reserve_slots(std::int32_t /*slots*/) {}

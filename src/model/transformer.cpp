@@ -239,4 +239,12 @@ void Transformer::logits(const float* hidden, std::int64_t rows, Workspace& work
   workspace.release_to(mark);
 }
 
+void Transformer::final_hidden(const float* hidden, std::int64_t rows, float* out) {
+  if (final_norm_.none()) {
+    std::copy_n(hidden, rows * hidden_size, out);
+  } else {
+    final_norm_.forward(backend_, hidden, rows, out);
+  }
+}
+
 }  // namespace quire

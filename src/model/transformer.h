@@ -27,6 +27,7 @@ class Transformer final : public Model {
   void forward(const ModelInput& input, KvCache& cache, Workspace& workspace,
                float* hidden) override;
   void logits(const float* hidden, std::int64_t rows, Workspace& workspace, float* logits) override;
+  void final_hidden(const float* hidden, std::int64_t rows, float* out) override;
   std::uint64_t kv_regime(std::int64_t prompt_tokens) const override;
   void reserve_slots(std::int32_t slots) override { states_.reserve_slots(slots); }
   void copy_state(std::int32_t from, std::int32_t to) override { states_.copy(from, to); }

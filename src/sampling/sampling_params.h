@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "tensor/pooling.h"
 
 namespace quire {
 
@@ -51,6 +52,7 @@ struct SamplingParams {
   std::vector<TokenId> logprob_token_ids;  // given in place of the top ones; needs logprobs
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::int32_t prompt_logprobs = -1;  // as logprobs, for prompt tokens; always raw
+  Pooling pooling = Pooling::kNone;   // an embedding of the prompt is wanted; nothing is drawn
   std::vector<TokenId>
       end_token_ids;  // masked while fewer than min_tokens are there (eos + stop ids)
 

@@ -72,6 +72,9 @@ void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange
 void ApiServer::Impl::completions(HttpRequest& request, const ExchangePtr& exchange) {
   generate(request, exchange, &prepare_completion);
 }
+void ApiServer::Impl::embeddings(HttpRequest& request, const ExchangePtr& exchange) {
+  generate(request, exchange, &prepare_embedding);
+}
 void ApiServer::Impl::chat(HttpRequest& request, const ExchangePtr& exchange) {
   generate(request, exchange, &prepare_chat);
 }

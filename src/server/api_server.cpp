@@ -10,6 +10,7 @@
 #include "server/http/access.h"
 #include "server/http/request_text.h"
 #include "server/protocol/completion_request.h"
+#include "server/protocol/embedding_request.h"
 #include "server/protocol/error_body.h"
 #include "server/protocol/json_parse.h"
 
@@ -28,6 +29,8 @@ const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
       {{"/v1/chat/completions", "POST", "Answer a conversation", &chat_fields,
         "ChatCompletionResponse", true},
        &Impl::chat},
+      {{"/v1/embeddings", "POST", "Texts to vectors", &embedding_fields, "EmbeddingResponse"},
+       &Impl::embeddings},
       {{"/v1/completions/render", "POST", "Tokens and settings that a completion would run with",
         &completion_fields, "RenderedList"},
        &Impl::render_completion},

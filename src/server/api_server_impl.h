@@ -46,6 +46,7 @@ struct ApiServer::Impl {
   void models(HttpRequest& request, const ExchangePtr& exchange);
   void model(HttpRequest& request, const ExchangePtr& exchange);
   void completions(HttpRequest& request, const ExchangePtr& exchange);
+  void embeddings(HttpRequest& request, const ExchangePtr& exchange);
   void chat(HttpRequest& request, const ExchangePtr& exchange);
   void tokenize(HttpRequest& request, const ExchangePtr& exchange);
   void detokenize(HttpRequest& request, const ExchangePtr& exchange);

@@ -117,6 +117,31 @@ TEST(ApiServer, RenderShowsWhatWouldRun) {
   EXPECT_EQ(shown.at("prompt_text"), chat.at("prompt_text"));
 }
 
+TEST(ApiServer, Embeddings) {
+  ServerOptions options;
+  options.embedding.hidden_size = 3;
+  options.embedding.pooling = Pooling::kMean;
+  FakeServer server(options);
+  const auto body = ask(server, "/v1/embeddings", R"({"input": ["ab", "c"], "normalize": false})");
+  EXPECT_EQ(json::serialize(body.at("data").at(1).at("embedding")), "[3E0,4E0,1.2E1]");
+  EXPECT_EQ(body.at("data").at(1).at("index"), 1);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens"), 3);
+  EXPECT_EQ(server.generator.last_request()->sampling->pooling, Pooling::kMean);
+  EXPECT_EQ(server.generator.last_request()->stop.max_tokens, 0);
+  // 0.6 and 0.8 as 32-bit floats.
+  EXPECT_EQ(ask(server, "/v1/embeddings",
+                R"({"input": [[1]], "dimensions": 2, "encoding_format": "base64"})")
+                .at("data")
+                .at(0)
+                .at("embedding"),
+            "mpkZP83MTD8=");
+  ask(server, "/v1/embeddings", R"({"input": "x", "dimensions": 4})", 400);
+  ServerOptions refused;
+  refused.embedding.unsupported = "a layer is missing";
+  FakeServer other(refused);
+  ask(other, "/v1/embeddings", R"({"input": "x"})", 400);
+}
+
 TEST(ApiServer, TokenizerInfoIsThereWhenAskedFor) {
   FakeServer closed;
   RawClient none(closed.server->port());

@@ -127,6 +127,15 @@ class FakeGenerator : public Generator {
     const std::uint32_t choice = request.sampling->choice;
     const std::string_view script =
         std::string_view(script_).substr(std::min<std::size_t>(choice, script_.size()));
+    if (request.sampling->pooling != Pooling::kNone) {
+      OutputDelta delta;
+      delta.embedding = {3, 4, 12};
+      delta.prompt_tokens = static_cast<std::int32_t>(request.prompt->size());
+      delta.finish = FinishReason::kLength;
+      --running_;
+      request.channel->push(std::move(delta));
+      return;
+    }
     const auto limit = static_cast<std::size_t>(request.stop.max_tokens);
     for (std::size_t i = 0; i < limit; ++i) {
       OutputDelta delta;

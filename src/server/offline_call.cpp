@@ -20,7 +20,8 @@ struct OfflineRoute {
   Prepare prepare;
 };
 constexpr std::array kRoutes{OfflineRoute{"/v1/chat/completions", &prepare_chat},
-                             OfflineRoute{"/v1/completions", &prepare_completion}};
+                             OfflineRoute{"/v1/completions", &prepare_completion},
+                             OfflineRoute{"/v1/embeddings", &prepare_embedding}};
 
 OfflineReply failure(const Error& error) { return {http_status(error.code), error_body(error)}; }
 

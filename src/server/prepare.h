@@ -63,6 +63,8 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
                                         const CallInfo& info);
 Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body,
                                   const CallInfo& info);
+Result<PreparedCall> prepare_embedding(const ProtocolContext& context, std::string_view body,
+                                       const CallInfo& info);
 
 // Answers of POST /tokenize and /detokenize.
 Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_view body);

@@ -21,6 +21,14 @@ struct SamplingDefaults {
   std::optional<std::int32_t> max_new_tokens;  // a ceiling for the default length of an answer
 };
 
+// How prompts become embeddings; from the model's own files.
+struct EmbeddingOptions {
+  Pooling pooling = Pooling::kLast;
+  bool normalize = true;
+  std::string unsupported;  // why they can't be made; empty: they can
+  std::int32_t hidden_size = 0;
+};
+
 struct CorsOptions {  // vLLM's --allowed-origins, -methods, -headers, --allow-credentials
   std::vector<std::string> origins{"*"}, methods{"*"}, headers{"*"};
   bool allow_credentials = false;
@@ -47,6 +55,7 @@ struct ServerOptions {
   std::size_t max_prompts = 1024;  // in one completion request
   std::vector<TokenId> eos_ids;    // every end token: config, generation config, template
   SamplingDefaults sampling;
+  EmbeddingOptions embedding;
   std::optional<std::uint64_t> seed;  // of the generator of fresh seeds; absent: from the system
 
   // Of the answers' calls and reasoning; empty or "auto": from the chat template; "none": off.

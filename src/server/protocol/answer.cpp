@@ -30,6 +30,7 @@ void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events)
                          std::make_move_iterator(delta.tokens.end()));
     choice.completion_tokens = std::max(choice.completion_tokens, delta.completion_tokens);
   }
+  if (!delta.embedding.empty()) choice.embedding = std::move(delta.embedding);
   if (delta.has_prompt_logprobs) choice.prompt_logprobs = std::move(delta.prompt_logprobs);
   choice.cached_tokens = std::max(choice.cached_tokens, delta.cached_tokens);
   if (delta.finish) {

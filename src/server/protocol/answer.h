@@ -45,6 +45,7 @@ struct Choice {
   std::string text;
   std::vector<OutputToken> tokens;
   std::vector<TokenLogprobs> prompt_logprobs;
+  std::vector<float> embedding;
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
@@ -65,7 +66,7 @@ class Answer {
   // After the last delta: usage, if asked, and [DONE].
   void end_stream(std::string* events) const;
   // The whole answer, when it is no stream.
-  std::string body();
+  virtual std::string body();
   bool stream() const { return options_.stream; }
   std::size_t num_choices() const { return choices_.size(); }
 
@@ -104,6 +105,13 @@ std::unique_ptr<Answer> make_completion_answer(AnswerOptions options, const Text
                                                std::vector<Choice> choices);
 std::unique_ptr<Answer> make_chat_answer(AnswerOptions options, const TextService* text,
                                          std::vector<Choice> choices);
+
+struct EmbeddingShape {
+  std::size_t dimensions = 0;  // 0: all
+  bool normalize = true, base64 = false;
+};
+std::unique_ptr<Answer> make_embedding_answer(AnswerOptions options, EmbeddingShape wanted,
+                                              const TextService* text, std::vector<Choice> choices);
 
 // "data: ...\n\n"
 std::string sse_event(std::string_view data);

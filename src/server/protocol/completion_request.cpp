@@ -8,49 +8,16 @@ namespace {
 namespace json = boost::json;
 using R = CompletionRequest;
 
-constexpr std::string_view kPromptSchema = R"({"anyOf": [
-    {"type": "string"},
-    {"type": "array", "minItems": 1, "items": {"type": "string"}},
-    {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}},
-    {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1,
-      "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}}}]})";
-
-Status read_ids(R& request, const json::value& value, std::string_view name) {
+Status read_ids(const json::value& value, std::string_view name,
+                std::vector<CompletionRequest::Prompt>* out) {
   QUIRE_ASSIGN(auto ids, read_integers(value, {name, FieldKind::kIntegers, 0, kMaxInt32}));
-  if (ids.empty()) return field_error("prompt", "`{}` has no tokens", name);
-  request.prompts.emplace_back(std::move(ids));
+  if (ids.empty()) return field_error(name, "`{}` has no tokens", name);
+  out->emplace_back(std::move(ids));
   return {};
 }
 
-// A string, token ids, or a list of either.
 Status read_prompt(R& request, const json::value& value, const Field<R>& field) {
-  if (const auto* text = value.if_string()) {
-    request.prompts.emplace_back(std::string(text->data(), text->size()));
-    return {};
-  }
-  const auto* array = value.if_array();
-  if (array == nullptr) {
-    return field_error(
-        field.name,
-        "`prompt` must be a string, a list of strings, token ids or a list of those, but it is {}",
-        json_kind(value));
-  }
-  if (array->empty()) return field_error(field.name, "`prompt` is an empty list");
-  if (array->front().is_number()) return read_ids(request, value, field.name);
-  for (std::size_t i = 0; i < array->size(); ++i) {
-    const auto& item = (*array)[i];
-    if (item.kind() != array->front().kind() || (!item.is_string() && !item.is_array())) {
-      return field_error(
-          field.name, "`prompt[{}]` is {}: a list holds strings only, or lists of token ids only",
-          i, json_kind(item));
-    }
-    if (const auto* text = item.if_string()) {
-      request.prompts.emplace_back(std::string(text->data(), text->size()));
-    } else {
-      QUIRE_TRY(read_ids(request, item, fmt::format("prompt[{}]", i)));
-    }
-  }
-  return {};
+  return read_prompts(value, field.name, &request.prompts);
 }
 
 std::span<const Field<R>> own_fields() {
@@ -67,6 +34,37 @@ std::span<const Field<R>> own_fields() {
 }
 
 }  // namespace
+
+Status read_prompts(const json::value& value, std::string_view name,
+                    std::vector<CompletionRequest::Prompt>* out) {
+  if (const auto* text = value.if_string()) {
+    out->emplace_back(std::string(text->data(), text->size()));
+    return {};
+  }
+  const auto* array = value.if_array();
+  if (array == nullptr) {
+    return field_error(
+        name,
+        "`{}` must be a string, a list of strings, token ids or a list of those, but it is {}",
+        name, json_kind(value));
+  }
+  if (array->empty()) return field_error(name, "`{}` is an empty list", name);
+  if (array->front().is_number()) return read_ids(value, name, out);
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    const auto& item = (*array)[i];
+    if (item.kind() != array->front().kind() || (!item.is_string() && !item.is_array())) {
+      return field_error(name,
+                         "`{}[{}]` is {}: a list holds strings only, or lists of token ids only",
+                         name, i, json_kind(item));
+    }
+    if (const auto* text = item.if_string()) {
+      out->emplace_back(std::string(text->data(), text->size()));
+    } else {
+      QUIRE_TRY(read_ids(item, fmt::format("{}[{}]", name, i), out));
+    }
+  }
+  return {};
+}
 
 std::vector<FieldInfo> completion_fields() { return list_fields(own_fields(), common_fields()); }
 

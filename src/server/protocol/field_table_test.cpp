@@ -11,6 +11,7 @@
 #include "server/fake_parts.h"
 #include "server/prepare.h"
 #include "server/protocol/completion_request.h"
+#include "server/protocol/embedding_request.h"
 #include "server/protocol/openapi.h"
 #include "server/raw_client.h"
 
@@ -20,9 +21,8 @@ namespace {
 namespace json = boost::json;
 
 const std::map<std::string, std::vector<FieldInfo>> kTables{
-    {"completions", completion_fields()},
-    {"chat", chat_fields()},
-    {"tokenize", tokenize_fields()},
+    {"completions", completion_fields()}, {"chat", chat_fields()},
+    {"embeddings", embedding_fields()},   {"tokenize", tokenize_fields()},
     {"detokenize", detokenize_fields()},
 };
 

@@ -61,6 +61,14 @@ constexpr const char* kSchemas = R"json({
               "bytes": {"type": ["array", "null"], "items": {"type": "integer"}},
               "top_logprobs": {"type": "array"}}}}}}}}},
     "usage": {"$ref": "#/components/schemas/Usage"}}},
+"EmbeddingResponse": {"type": "object", "required": ["object", "data", "model", "usage"],
+  "properties": {"object": {"const": "list"}, "model": {"type": "string"},
+    "data": {"type": "array", "items": {"type": "object",
+      "required": ["index", "object", "embedding"], "properties": {
+        "index": {"type": "integer"}, "object": {"const": "embedding"},
+        "embedding": {"anyOf": [{"type": "string"},
+          {"type": "array", "items": {"type": "number"}}]}}}},
+    "usage": {"$ref": "#/components/schemas/Usage"}}},
 "Model": {"type": "object", "required": ["id", "object", "created", "owned_by"], "properties": {
   "id": {"type": "string"}, "object": {"const": "model"}, "created": {"type": "integer"},
   "owned_by": {"type": "string"}, "root": {"type": "string"}, "max_model_len": {"type": "integer"}}},
