@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/cpu/pack_float.h"
 #include "kernels/cpu/packed.h"
-#include "tensor/half.h"
 #include "tensor/quant_blocks.h"
 
 namespace quire {
@@ -12,48 +12,10 @@ namespace {
 
 using Byte = std::uint8_t;
 
-// ---- float kinds
-
-float value_f32(const Byte* p) {
-  float f;
-  std::memcpy(&f, p, 4);
-  return f;
-}
 std::uint16_t half_at(const Byte* p) {
   std::uint16_t h;
   std::memcpy(&h, p, 2);
   return h;
-}
-float stored_value(DType stored, const Byte* row, std::int64_t k) {
-  if (stored == DType::kF32) return value_f32(row + 4 * k);
-  return stored == DType::kF16 ? f16_to_f32(half_at(row + 2 * k))
-                               : bf16_to_f32(half_at(row + 2 * k));
-}
-// Element k as the 16 bits of the packed kind; bits pass through when the types agree.
-std::uint16_t stored_half(DType stored, PackedKind kind, const Byte* row, std::int64_t k) {
-  const bool same = kind == PackedKind::kF16 ? stored == DType::kF16 : stored == DType::kBF16;
-  if (same) return half_at(row + 2 * k);
-  const float f = stored_value(stored, row, k);
-  return kind == PackedKind::kF16 ? f32_to_f16(f) : f32_to_bf16(f);
-}
-
-// One output channel of a float kind. unit: its strip's first unit; unit_stride: bytes to the next
-// unit.
-void pack_float_lane(const PackedShape& shape, DType stored, const Byte* row, int lane, Byte* unit,
-                     std::int64_t unit_stride) {
-  for (std::int64_t k = 0; k < shape.k; ++k) {
-    Byte* out = unit + k / 2 * unit_stride;
-    const std::int64_t odd = k % 2;
-    if (shape.kind == PackedKind::kF32) {
-      const float f = stored_value(stored, row, k);
-      std::memcpy(out + odd * 64 + lane * 4, &f, 4);
-      continue;
-    }
-    const std::uint16_t h = stored_half(stored, shape.kind, row, k);
-    const std::int64_t offset =
-        shape.kind == PackedKind::kF16 ? odd * 32 + lane * 2 : lane * 4 + odd * 2;
-    std::memcpy(out + offset, &h, 2);
-  }
 }
 
 // ---- integer kinds: 32 codes of a group, then nibbles, bit planes and scales
@@ -205,16 +167,16 @@ void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows,
         shape.strips() - first < kPanelStrips ? shape.strips() - first : kPanelStrips;
     Byte* base = reinterpret_cast<Byte*>(out) + shape.panel_offset(panel);
     const std::int64_t unit_stride = strips * unit_bytes;
+    if (!is_integer_kind(shape.kind)) {
+      pack_float_panel(shape, stored, source, row_bytes, first, strips, base);
+      continue;
+    }
     std::memset(base, 0, static_cast<std::size_t>(units * unit_stride));
     for (std::int64_t s = 0; s < strips; ++s) {
       for (int lane = 0; lane < kStrip; ++lane) {
         const std::int64_t n = (first + s) * kStrip + lane;
         const Byte* row = source + n * row_bytes;
         Byte* strip = base + s * unit_bytes;
-        if (!is_integer_kind(shape.kind)) {
-          if (n < shape.n) pack_float_lane(shape, stored, row, lane, strip, unit_stride);
-          continue;
-        }
         for (std::int64_t u = 0; u < units; ++u) {
           Byte* unit = strip + u * unit_stride;
           if (n < shape.n) {
