@@ -44,6 +44,11 @@ test: checks test-unit test-dev test-neon test-e2e ## checks, unit tests (also s
 bench: build model ## compare with llama.cpp in one run (15 more minutes the first time: it is built)
 	scripts/install_peers.sh
 	$(PYTHON) bench/compare/compare.py --model $(DEFAULT_MODEL) $(ARGS)
+	$(PYTHON) bench/compare/loading.py
+
+.PHONY: bench-loading
+bench-loading: build .venv/setup.stamp ## how fast 1 GB of bfloat16 weights loads, and the memory it takes
+	$(PYTHON) bench/compare/loading.py $(ARGS)
 
 .PHONY: lint
 lint: build/build.ninja ## formatting, clang-tidy, the include graph, file sizes
@@ -134,6 +139,7 @@ test-large: build .venv/setup.stamp ## larger real models, against golden files 
 	for model in $(LARGE_MODELS); do \
 	  echo "$$model:"; QUIRE_MODEL=models/$$model.gguf $(PYTEST) tests/e2e/test_golden_real.py $(ARGS); done
 	QUIRE_MODEL=models/$(LARGEST_MODEL).gguf $(PYTEST) tests/e2e/large_model.py $(ARGS)
+	$(PYTHON) bench/compare/loading.py --model models/$(firstword $(LARGE_MODELS)).gguf --max-ready 1.5
 
 .PHONY: test-tokenizers
 test-tokenizers: build model ## tokenizers and chat templates against the Python packages (installs pip and npm packages)

@@ -41,12 +41,16 @@ class PeakWatch(threading.Thread):
             self.peak = max(self.peak, rss_anon_bytes(self.pid))
 
 
-def start_server(binary, model, threads):
-    """The process, its address, and the seconds from its start to the first good /health."""
+def start_server(binary, model, threads, watched=False):
+    """The process, its address, and the seconds from its start to the first good /health. watched: its memory, too,
+    in process.watch."""
     port = free_port()
     begin = time.monotonic()
     process = subprocess.Popen([str(binary), "serve", str(model), "--host", "127.0.0.1", "--port", str(port), "--threads", str(threads)],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if watched:
+        process.watch = PeakWatch(process.pid)
+        process.watch.start()
     while True:
         try:
             with socket.create_connection(("127.0.0.1", port)) as s:
