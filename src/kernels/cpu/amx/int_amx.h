@@ -18,6 +18,7 @@ namespace quire::QUIRE_ISA {
 inline constexpr int kAmxMostRows = 16;
 inline constexpr int64_t kAmxGroupBytes = kAmxMostRows * 32;  // int8 activations of a group
 inline constexpr int64_t kAmxLeastRows = 12;                  // below, vpdpbusd is faster
+inline constexpr int kAmxLeastTile = 8;                       // 17 rows are 9 + 8
 // Steps between a group's products and their use: a tile's way through load, product and store
 // takes over 100 cycles.
 inline constexpr int kAmxAhead = 3;
@@ -127,31 +128,6 @@ void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t grou
   }
 }
 
-template <class T>
-void amx_rows(int64_t count, const UnpackedSource<T>& source, const AmxRows& rows, int64_t groups,
-              int strips, const TileOutput& out) {
-  switch (count) {
-    case 8:
-      return amx_tile<T, 8>(source, rows, groups, strips, out);
-    case 9:
-      return amx_tile<T, 9>(source, rows, groups, strips, out);
-    case 10:
-      return amx_tile<T, 10>(source, rows, groups, strips, out);
-    case 11:
-      return amx_tile<T, 11>(source, rows, groups, strips, out);
-    case 12:
-      return amx_tile<T, 12>(source, rows, groups, strips, out);
-    case 13:
-      return amx_tile<T, 13>(source, rows, groups, strips, out);
-    case 14:
-      return amx_tile<T, 14>(source, rows, groups, strips, out);
-    case 15:
-      return amx_tile<T, 15>(source, rows, groups, strips, out);
-    default:
-      return amx_tile<T, 16>(source, rows, groups, strips, out);
-  }
-}
-
 template <PackedKind kind, class T>
 QUIRE_INLINE void amx_unpack(const PackedSource<kind>& source, int64_t groups, int strips,
                              IntScratch<T>* scratch) {
@@ -221,9 +197,13 @@ struct AmxBlock {
                        activations->scale + slot * kAmxMostRows,
                        activations->sum + slot * kAmxMostRows};
       const int64_t column = 16 * strip;
-      amx_rows<T>(tile, {scratch->codes, scratch->scales, scratch->minimums}, at, count, strips,
-                  output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column,
-                            g == 0, g + count == groups));
+      const TileOutput out =
+          output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
+                    g + count == groups);
+      with_rows<kAmxLeastTile, kAmxMostRows>(tile, [&]<int kRows>() {
+        amx_tile<T, kRows>({scratch->codes, scratch->scales, scratch->minimums}, at, count, strips,
+                           out);
+      });
     }
   }
 };

@@ -153,31 +153,6 @@ void int_unpacked_tile(const UnpackedSource<T>& source, const IntRows& rows, int
     int_tile<UnpackedSource<T>, kRows, 1, 1>(source.strip(s), rows, groups, strips_right(out, s));
 }
 
-template <class T>
-void int_unpacked_rows(int count, const UnpackedSource<T>& source, const IntRows& rows,
-                       int64_t groups, int strips, const TileOutput& out) {
-  switch (count) {
-    case 1:
-      return int_unpacked_tile<T, 1>(source, rows, groups, strips, out);
-    case 2:
-      return int_unpacked_tile<T, 2>(source, rows, groups, strips, out);
-    case 3:
-      return int_unpacked_tile<T, 3>(source, rows, groups, strips, out);
-    default:
-      break;
-  }
-  if constexpr (kIntTileRows > 3) {
-    switch (count) {
-      case 4:
-        return int_unpacked_tile<T, 4>(source, rows, groups, strips, out);
-      case 5:
-        return int_unpacked_tile<T, 5>(source, rows, groups, strips, out);
-      default:
-        return int_unpacked_tile<T, 6>(source, rows, groups, strips, out);
-    }
-  }
-}
-
 // How many rows the next tile takes, so that tiles are even: 8 rows are 4 + 4, not 6 + 2.
 QUIRE_INLINE int64_t even_rows(int64_t left, int64_t most) {
   const int64_t tiles = (left + most - 1) / most;
@@ -211,10 +186,11 @@ void int_blocked(const MatmulArgs& args) {
             const TileOutput out =
                 output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
                           g == 0, g + count == groups);
-            int_unpacked_rows<T>(static_cast<int>(tile),
-                                 {scratch.codes, scratch.scales, scratch.minimums},
-                                 rows_at(args, row + r, g, start + r * kStartStride, kStartStride),
-                                 count, strips, out);
+            const IntRows rows = rows_at(args, row + r, g, start + r * kStartStride, kStartStride);
+            with_rows<1, kIntTileRows>(tile, [&]<int kRows>() {
+              int_unpacked_tile<T, kRows>({scratch.codes, scratch.scales, scratch.minimums}, rows,
+                                          count, strips, out);
+            });
           }
         }
       }

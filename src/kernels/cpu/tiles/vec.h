@@ -52,3 +52,6 @@
 #else
 #include "kernels/cpu/tiles/vec_scalar.h"
 #endif
+#ifdef QUIRE_VEC_HALVES
+#include "kernels/cpu/tiles/vec_halves.h"
+#endif

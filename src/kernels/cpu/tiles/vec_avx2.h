@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#define QUIRE_VEC_HALVES  // vec_halves.h adds the rest
+
 namespace quire::QUIRE_ISA {
 
 struct F32 {
@@ -145,28 +147,6 @@ QUIRE_INLINE void store_bf16(uint16_t* p, F32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow_bf16(a.lo));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), narrow_bf16(a.hi));
 }
-// Partial halves go through a small buffer: AVX2 has no 16-bit masked loads.
-struct Halves {
-  uint16_t v[16];
-};
-QUIRE_INLINE Halves copy_halves(const uint16_t* p, int n) {
-  Halves h{};
-  for (int i = 0; i < n; ++i) h.v[i] = p[i];
-  return h;
-}
-QUIRE_INLINE F32 load_f16_n(const uint16_t* p, int n) { return load_f16(copy_halves(p, n).v); }
-QUIRE_INLINE F32 load_bf16_n(const uint16_t* p, int n) { return load_bf16(copy_halves(p, n).v); }
-QUIRE_INLINE void store_f16_n(uint16_t* p, F32 a, int n) {
-  Halves h;
-  store_f16(h.v, a);
-  for (int i = 0; i < n; ++i) p[i] = h.v[i];
-}
-QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
-  Halves h;
-  store_bf16(h.v, a);
-  for (int i = 0; i < n; ++i) p[i] = h.v[i];
-}
-
 QUIRE_INLINE F32 from_u8(const uint8_t* p) {
   const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)),
@@ -177,12 +157,6 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
 }
-QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
-  const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
-  acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
-  return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
-}
-
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { return {load_256(p), load_256(p + 32)}; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);

@@ -3,6 +3,8 @@
 
 #include <arm_neon.h>
 
+#define QUIRE_VEC_HALVES  // vec_halves.h adds the rest
+
 namespace quire::QUIRE_ISA {
 
 struct F32 {
@@ -179,26 +181,6 @@ QUIRE_INLINE uint16x4_t narrow_bf16(float32x4_t a) {
 QUIRE_INLINE void store_bf16(uint16_t* p, F32 a) {
   QUIRE_PARTS(vst1_u16(p + 4 * i, narrow_bf16(a.v[i])));
 }
-struct Halves {
-  uint16_t v[16];
-};
-QUIRE_INLINE Halves copy_halves(const uint16_t* p, int n) {
-  Halves h{};
-  for (int i = 0; i < n; ++i) h.v[i] = p[i];
-  return h;
-}
-QUIRE_INLINE F32 load_f16_n(const uint16_t* p, int n) { return load_f16(copy_halves(p, n).v); }
-QUIRE_INLINE F32 load_bf16_n(const uint16_t* p, int n) { return load_bf16(copy_halves(p, n).v); }
-QUIRE_INLINE void store_f16_n(uint16_t* p, F32 a, int n) {
-  Halves h;
-  store_f16(h.v, a);
-  for (int i = 0; i < n; ++i) p[i] = h.v[i];
-}
-QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
-  Halves h;
-  store_bf16(h.v, a);
-  for (int i = 0; i < n; ++i) p[i] = h.v[i];
-}
 QUIRE_INLINE F32 from_u8(const uint8_t* p) {
   const uint8x16_t b = vld1q_u8(p);
   const uint16x8_t low = vmovl_u8(vget_low_u8(b)), high = vmovl_u8(vget_high_u8(b));
@@ -215,12 +197,6 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
            vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
            vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
 }
-QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
-  const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
-  acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
-  return fma(as_f32(bit_and(a, high)), as_f32(bit_and(w, high)), acc);
-}
-
 QUIRE_INLINE U8 load_u8(const uint8_t* p) {
   U8 r;
   QUIRE_PARTS(r.v[i] = vld1q_u8(p + 16 * i));
