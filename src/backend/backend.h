@@ -56,6 +56,7 @@ struct AttentionParams {
   std::int32_t chunk = 0;        // only keys of the same block of this many positions; 0: all
   float soft_cap = 0.0f;         // scores: cap * tanh(score / cap); 0: off
   const float* alibi = nullptr;  // [q_heads]: slope * (key position - query position); null: off
+  bool v_in_k = false;           // V is the first v_head_dim elements of K: store_kv takes K alone
   const float* sinks =
       nullptr;  // [q_heads]: a logit that takes part in the softmax only; null: off
 };
@@ -76,6 +77,11 @@ struct ActivationArgs {
   bool gated = true;                   // act(gate) * up, else act(x)
   float alpha = 1.702f, limit = 7.0f;  // kSwigluOai
   float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, xielu_eps = 0.0f;  // kXielu
+};
+
+// Where the heads of a row lie: head h of row r at r * row + h * head, on each side.
+struct HeadStrides {
+  std::int64_t x_row = 0, x_head = 0, y_row = 0, y_head = 0;
 };
 
 // In place: x * a; x clamped to +-a; a * tanh(x / a).
@@ -122,6 +128,8 @@ class Backend {
   // empty: zeros).
   virtual Result<std::unique_ptr<Linear>> pack_linear(std::span<const TensorView> weights,
                                                       std::span<const TensorView> biases) = 0;
+  // One matrix per head, all [n, k] of one type: for linear_heads.
+  virtual Result<std::unique_ptr<Linear>> pack_heads(std::span<const TensorView> weights) = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvGeometry& geometry,
                                                  std::span<const std::int32_t> num_blocks) = 0;
   // Largest step that will come: scratch memory is sized for it here, and never in a step.
@@ -138,6 +146,10 @@ class Backend {
   // y_stride (0: outputs)
   virtual void linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
                       Epilogue epilogue, std::int64_t y_stride = 0, std::int64_t x_stride = 0) = 0;
+  // Each head's part of each row through its own matrix.  x: [rows][heads][inputs], y:
+  // [rows][heads][outputs], placed as `strides` says
+  virtual void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
+                            const HeadStrides& strides, float* y) = 0;
   // x: [rows, 2 n], gate first, when gated, else [rows, n]; y: [rows, n]
   virtual void activate(const ActivationArgs& args, const float* x, std::int64_t rows,
                         std::int64_t n, float* y) = 0;

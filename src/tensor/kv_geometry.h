@@ -18,6 +18,13 @@ struct KvGroup {
   std::int32_t head_dim = 0;  // of K; V has v_head_dim
   std::int32_t v_head_dim = 0;
   std::int32_t window = 0;  // keys a query can reach, itself included; 0: all
+  // V is the first v_head_dim elements of K (latent attention): nothing is kept for it.
+  bool v_in_k = false;
+
+  // Elements kept of one token, layer and head.
+  std::int64_t elements_per_token() const {
+    return std::int64_t{head_dim} + (v_in_k ? 0 : v_head_dim);
+  }
 };
 
 struct KvGeometry {
@@ -28,7 +35,7 @@ struct KvGeometry {
   // Bytes of one block of group g, all its layers, K and V.
   std::int64_t block_bytes(std::size_t g) const {
     const KvGroup& group = groups[g];
-    return std::int64_t{group.num_layers} * group.kv_heads * (group.head_dim + group.v_head_dim) *
+    return std::int64_t{group.num_layers} * group.kv_heads * group.elements_per_token() *
            block_size * dtype_info(dtype).block_bytes;
   }
 };

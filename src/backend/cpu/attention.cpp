@@ -121,6 +121,7 @@ AttentionItem CpuBackend::make_item(const AttentionCall& call, const RowBlock& b
   item.kv.dtype = call.cache.geometry.dtype;
   item.kv.head_dim = call.params.head_dim;
   item.kv.v_head_dim = call.params.v_head_dim;
+  item.kv.v_in_k = call.params.v_in_k;
   item.q = call.q + block.first_row * call.q_stride + call.first_head(unit) * call.params.head_dim;
   item.q_stride = call.q_stride;
   item.rows = block.rows;

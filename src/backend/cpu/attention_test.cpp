@@ -182,5 +182,23 @@ TEST(KvCache, CopiedBlocksHoldTheFirstTokens) {
   }
 }
 
+// Latent attention keeps K alone: a block is that much smaller, and copies take no V along.
+TEST(KvCache, ValuesInsideOfKeysTakeNoRoom) {
+  KvGeometry geometry;
+  geometry.groups = {{KvGroupKind::kFullAttention, 1, 1, 16, 8, 0, true}};
+  geometry.block_size = 8;
+  EXPECT_EQ(geometry.block_bytes(0), 16 * 8 * 2);
+  const auto backend = make_backend(*available_kernels().front(), 1);
+  const std::int32_t blocks = 3;
+  auto cache = backend->make_kv_cache(geometry, std::span(&blocks, 1));
+  auto& memory = static_cast<CpuKvCache&>(*cache).groups[0];
+  ASSERT_EQ(memory.size(), 3u * 256);
+  std::fill(memory.data(), memory.data() + 256, std::byte{7});
+  const BlockCopy copy{0, 0, 1, 8};
+  backend->copy_blocks(std::span(&copy, 1), *cache);
+  for (std::size_t i = 0; i < 512; ++i)
+    ASSERT_EQ(memory.data()[256 + i], static_cast<std::byte>(i < 256 ? 7 : 0)) << i;
+}
+
 }  // namespace
 }  // namespace quire

@@ -31,6 +31,8 @@ class PackedLinear final : public Linear {
   };
   std::vector<Segment> segments;
   std::int64_t panels = 0;  // of all segments
+  // 1, or one segment per head (pack_heads): inputs and outputs are then those of one head.
+  std::int64_t heads = 1;
   std::array<std::int64_t, kNumActForms>
       padded_k{};  // widest padded K among the segments of a form; 0: unused
   Buffer bias;     // f32 [outputs], or empty
@@ -44,8 +46,7 @@ class CpuKvCache final : public KvCache {
 
   std::int64_t head_bytes(std::size_t group) const {
     const KvGroup& g = geometry.groups[group];
-    return std::int64_t{g.head_dim + g.v_head_dim} * geometry.block_size *
-           dtype_info(geometry.dtype).block_bytes;
+    return g.elements_per_token() * geometry.block_size * dtype_info(geometry.dtype).block_bytes;
   }
   // Offset of one layer's and head's part inside a block.
   std::int64_t part_offset(std::size_t group, std::int64_t layer, std::int64_t head) const {
@@ -62,6 +63,7 @@ class CpuBackend final : public Backend {
 
   Result<std::unique_ptr<Linear>> pack_linear(std::span<const TensorView> weights,
                                               std::span<const TensorView> biases) override;
+  Result<std::unique_ptr<Linear>> pack_heads(std::span<const TensorView> weights) override;
   std::unique_ptr<KvCache> make_kv_cache(const KvGeometry& geometry,
                                          std::span<const std::int32_t> num_blocks) override;
   void reserve(std::int64_t max_rows, std::int64_t max_inputs) override;
@@ -70,6 +72,8 @@ class CpuBackend final : public Backend {
   void norm(const NormArgs& args, const float* x, std::int64_t rows, float* y) override;
   void linear(const float* x, std::int64_t rows, const Linear& weights, float* y, Epilogue epilogue,
               std::int64_t y_stride, std::int64_t x_stride = 0) override;
+  void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
+                    const HeadStrides& strides, float* y) override;
   void activate(const ActivationArgs& args, const float* x, std::int64_t rows, std::int64_t n,
                 float* y) override;
   void map(MapKind kind, float a, float* x, std::int64_t rows, std::int64_t n) override;
@@ -117,10 +121,10 @@ class CpuBackend final : public Backend {
 
   // linear.cpp
   void reserve_activations(std::int64_t max_inputs);
-  // Activations as the kernels want them, for rows [begin, end).
-  void prepare_rows(const float* x, std::int64_t x_stride, const PackedLinear& weights,
-                    std::int64_t begin, std::int64_t end);
   struct LinearCall;
+  void run_linear(LinearCall& call);
+  // Activations as the kernels want them, for lines [begin, end): every head of every row.
+  void prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);
   void run_panels(const LinearCall& call, Range units);
 
   // kv_cache.cpp

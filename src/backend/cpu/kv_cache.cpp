@@ -42,7 +42,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
   store.v_stride = source.v_stride;
   store.block_size = block_size;
   store.head_dim = params.head_dim;
-  store.v_head_dim = params.v_head_dim;
+  store.v_head_dim = params.v_in_k ? 0 : params.v_head_dim;
   store.dtype = cache.geometry.dtype;
   for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
     const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
@@ -55,7 +55,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       store.offset = static_cast<std::int32_t>(pos % block_size);
       for (std::int64_t h = 0; h < params.kv_heads; ++h) {
         store.k = source.k + r * source.k_stride + h * params.head_dim;
-        store.v = source.v + r * source.v_stride + h * params.v_head_dim;
+        store.v = source.v + r * source.v_stride + h * store.v_head_dim;
         store.block = block + cache.part_offset(group, params.layer, h);
         kernels_.vec.store_kv(store);
       }
@@ -107,7 +107,8 @@ void CpuBackend::copy_blocks(std::span<const BlockCopy> copies, KvCache& kv_cach
     const std::byte* const source = cache.groups[g].data() + copy.source * block_bytes;
     std::byte* const target = cache.groups[g].data() + copy.target * block_bytes;
     const auto k_row = static_cast<std::size_t>(copy.tokens * element);
-    const auto v_bytes = static_cast<std::size_t>(copy.tokens * group.v_head_dim * element);
+    const auto v_bytes = static_cast<std::size_t>(
+        copy.tokens * (group.elements_per_token() - group.head_dim) * element);
     for_rows(std::int64_t{group.num_layers} * group.kv_heads, cache.head_bytes(g) / element,
              [&](std::int64_t begin, std::int64_t end) {
                for (std::int64_t part = begin; part < end; ++part) {

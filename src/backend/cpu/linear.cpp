@@ -105,6 +105,20 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
   return packed;
 }
 
+Result<std::unique_ptr<Linear>> CpuBackend::pack_heads(std::span<const TensorView> weights) {
+  for (const TensorView& w : weights) {
+    if (w.shape != weights[0].shape || w.dtype != weights[0].dtype)
+      return make_error(ErrorCode::kInternal, "heads of shapes {} and {}",
+                        weights[0].shape.to_string(), w.shape.to_string());
+  }
+  QUIRE_ASSIGN(std::unique_ptr<Linear> linear, pack_linear(weights, {}));
+  auto& packed = static_cast<PackedLinear&>(*linear);
+  packed.heads = static_cast<std::int64_t>(packed.segments.size());
+  packed.outputs /= packed.heads;
+  reserve_activations(packed.heads * packed.segments[0].shape.padded_k());
+  return linear;
+}
+
 void CpuBackend::reserve(std::int64_t max_rows, std::int64_t max_inputs) {
   max_rows_ = std::max(max_rows_, max_rows);
   row_blocks_.reserve(static_cast<std::size_t>(max_rows_));
@@ -128,44 +142,50 @@ void CpuBackend::reserve_activations(std::int64_t max_inputs) {
   act_isum_ = Buffer(2 * groups * sizeof(std::int32_t));
 }
 
-void CpuBackend::prepare_rows(const float* x, std::int64_t x_stride, const PackedLinear& weights,
-                              std::int64_t begin, std::int64_t end) {
+// A line is one head of one row (a row, where there are no heads): its activations are `inputs`
+// numbers, and lines of a row follow each other in the buffers.
+struct CpuBackend::LinearCall {
+  const PackedLinear& weights;
+  const float* x;
+  float* y;
+  std::int64_t rows;
+  HeadStrides strides;
+  bool accumulate = false;
+  std::int64_t row_block = 1;
+
+  std::int64_t lines() const { return rows * weights.heads; }
+  const float* line(std::int64_t i) const {
+    return x + i / weights.heads * strides.x_row + i % weights.heads * strides.x_head;
+  }
+  // Units are (row block, panel), panels innermost.
+  std::int64_t units() const { return (rows + row_block - 1) / row_block * weights.panels; }
+};
+
+void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
+  const PackedLinear& weights = call.weights;
   const std::int64_t inputs = weights.inputs;
   const MatmulKernels& mm = kernels_.mm;
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kInt8)]) {
     const std::int64_t groups = k / kActGroup;
-    for (std::int64_t r = begin; r < end; ++r) {
-      mm.quantize_row(x + r * x_stride, inputs, k, act_q_.as<std::int8_t>() + r * k,
-                      act_scale_.as<float>() + r * groups, act_sum_.as<float>() + r * groups,
-                      act_isum_.as<std::int32_t>() + r * 2 * groups);
+    for (std::int64_t i = begin; i < end; ++i) {
+      mm.quantize_row(call.line(i), inputs, k, act_q_.as<std::int8_t>() + i * k,
+                      act_scale_.as<float>() + i * groups, act_sum_.as<float>() + i * groups,
+                      act_isum_.as<std::int32_t>() + i * 2 * groups);
     }
   }
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kBF16)]) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      mm.round_row_bf16(x + r * x_stride, inputs, k, act_bf16_.as<std::uint16_t>() + r * k);
-    }
+    for (std::int64_t i = begin; i < end; ++i)
+      mm.round_row_bf16(call.line(i), inputs, k, act_bf16_.as<std::uint16_t>() + i * k);
   }
   const std::int64_t k = weights.padded_k[index_of(ActForm::kF32)];
   if (k > inputs) {  // else the kernel reads x itself
-    for (std::int64_t r = begin; r < end; ++r) {
-      float* const row = act_f32_.as<float>() + r * k;
-      std::copy(x + r * x_stride, x + r * x_stride + inputs, row);
-      std::fill(row + inputs, row + k, 0.0f);
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* const line = act_f32_.as<float>() + i * k;
+      std::copy(call.line(i), call.line(i) + inputs, line);
+      std::fill(line + inputs, line + k, 0.0f);
     }
   }
 }
-
-struct CpuBackend::LinearCall {
-  const float* x;
-  std::int64_t rows, row_block;
-  const PackedLinear& weights;
-  float* y;
-  std::int64_t x_stride, y_stride;
-  bool accumulate;
-
-  // Units are (row block, panel), panels innermost.
-  std::int64_t units() const { return (rows + row_block - 1) / row_block * weights.panels; }
-};
 
 void CpuBackend::run_panels(const LinearCall& call, Range units) {
   const std::int64_t panels = call.weights.panels;
@@ -177,24 +197,27 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
       const std::int64_t end = std::min(panel_end - segment.first_panel, segment.shape.panels());
       if (begin >= end) continue;
       const std::int64_t k = call.weights.padded_k[index_of(segment.form)], groups = k / kActGroup;
+      const std::int64_t heads = call.weights.heads;
+      const std::int64_t head = heads > 1 ? &segment - call.weights.segments.data() : 0;
+      const std::int64_t line = row * heads + head;
       MatmulArgs args;
       args.shape = segment.shape;
       args.weights = segment.weights.data();
-      args.a_stride = k;
+      args.a_stride = heads * k;
       switch (segment.form) {
         case ActForm::kInt8:
-          args.a = act_q_.as<std::int8_t>() + row * k;
-          args.a_scale = act_scale_.as<float>() + row * groups;
-          args.a_sum = act_sum_.as<float>() + row * groups;
-          args.a_isum = act_isum_.as<std::int32_t>() + row * 2 * groups;
-          args.scale_stride = groups;
+          args.a = act_q_.as<std::int8_t>() + line * k;
+          args.a_scale = act_scale_.as<float>() + line * groups;
+          args.a_sum = act_sum_.as<float>() + line * groups;
+          args.a_isum = act_isum_.as<std::int32_t>() + line * 2 * groups;
+          args.scale_stride = heads * groups;
           break;
         case ActForm::kBF16:
-          args.a = act_bf16_.as<std::uint16_t>() + row * k;
+          args.a = act_bf16_.as<std::uint16_t>() + line * k;
           break;
         case ActForm::kF32:
-          if (k == call.weights.inputs) args.a_stride = call.x_stride;  // x itself
-          args.a = (k > call.weights.inputs ? act_f32_.as<float>() : call.x) + row * args.a_stride;
+          if (k == call.weights.inputs) args.a_stride = call.strides.x_row;  // x itself
+          args.a = k > call.weights.inputs ? act_f32_.as<float>() + line * k : call.line(line);
           break;
       }
       args.m = std::min(call.row_block, call.rows - row);
@@ -204,8 +227,9 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
                       ? call.weights.bias.as<float>() + segment.first_output
                       : nullptr;
       args.accumulate = call.accumulate;
-      args.c = call.y + row * call.y_stride + segment.first_output;
-      args.ldc = call.y_stride;
+      args.c = call.y + row * call.strides.y_row +
+               (heads > 1 ? head * call.strides.y_head : segment.first_output);
+      args.ldc = call.strides.y_row;
       kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)](
           args);
     }
@@ -213,36 +237,43 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
   }
 }
 
-void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
-                        Epilogue epilogue, std::int64_t y_stride, std::int64_t x_stride) {
-  if (rows == 0) return;
-  const auto& packed = static_cast<const PackedLinear&>(weights);
-  QUIRE_CHECK(rows <= max_rows_ && packed.inputs <= max_padded_,
-              "a step of {} rows of {} inputs; reserved: {} of {}", rows, packed.inputs, max_rows_,
-              max_padded_);
-  if (x_stride == 0) x_stride = packed.inputs;
-  const std::int64_t row_block = row_block_for(rows, packed.panels, pool_.size());
-  const LinearCall call{x,
-                        rows,
-                        row_block,
-                        packed,
-                        y,
-                        x_stride,
-                        y_stride > 0 ? y_stride : packed.outputs,
-                        epilogue == Epilogue::kAdd};
-  const bool serial_door = rows * packed.inputs <= kMaxSerialActivations;
-  if (serial_door) prepare_rows(x, x_stride, packed, 0, rows);
-  if (serial_door && rows * packed.inputs * packed.outputs < kMinParallelWork) {
+void CpuBackend::run_linear(LinearCall& call) {
+  const PackedLinear& weights = call.weights;
+  if (call.rows == 0) return;
+  QUIRE_CHECK(call.rows <= max_rows_ && weights.heads * weights.inputs <= max_padded_,
+              "a step of {} rows of {} inputs; reserved: {} of {}", call.rows,
+              weights.heads * weights.inputs, max_rows_, max_padded_);
+  call.row_block = row_block_for(call.rows, weights.panels, pool_.size());
+  const std::int64_t activations = call.lines() * weights.inputs;
+  const bool serial_door = activations <= kMaxSerialActivations;
+  if (serial_door) prepare_lines(call, 0, call.lines());
+  if (serial_door && activations * weights.outputs < kMinParallelWork)
     return run_panels(call, {0, call.units()});
-  }
   pool_.run([&](int thread) {
     if (!serial_door) {
-      const Range mine = split_range(rows, thread, pool_.size());
-      prepare_rows(x, x_stride, packed, mine.begin, mine.end);
+      const Range mine = split_range(call.lines(), thread, pool_.size());
+      prepare_lines(call, mine.begin, mine.end);
       pool_.barrier();
     }
     run_panels(call, split_range(call.units(), thread, pool_.size()));
   });
+}
+
+void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
+                        Epilogue epilogue, std::int64_t y_stride, std::int64_t x_stride) {
+  const auto& packed = static_cast<const PackedLinear&>(weights);
+  QUIRE_CHECK(packed.heads == 1, "weights of {} heads: linear_heads takes them", packed.heads);
+  LinearCall call{packed, x, y, rows, {}};
+  call.strides.x_row = x_stride > 0 ? x_stride : packed.inputs;
+  call.strides.y_row = y_stride > 0 ? y_stride : packed.outputs;
+  call.accumulate = epilogue == Epilogue::kAdd;
+  run_linear(call);
+}
+
+void CpuBackend::linear_heads(const float* x, std::int64_t rows, const Linear& weights,
+                              const HeadStrides& strides, float* y) {
+  LinearCall call{static_cast<const PackedLinear&>(weights), x, y, rows, strides};
+  run_linear(call);
 }
 
 }  // namespace quire

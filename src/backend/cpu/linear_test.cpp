@@ -165,6 +165,41 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   }
 }
 
+// Heads in one product give the bits that each head's matrix gives by itself.
+TEST(Linear, HeadsTogetherEqualHeadsAlone) {
+  constexpr std::int64_t kHeads = 3, kN = 21, kRows = 70, kXRow = 1000, kYHead = 30, kYRow = 100;
+  for (const KernelTable* table : available_kernels()) {
+    for (const auto& [dtype, k] : {std::pair{DType::kF32, 19},
+                                   {DType::kBF16, 24},
+                                   {DType::kQ8_0, 64},
+                                   {DType::kQ4_K, 256}}) {
+      const std::int64_t x_head = k + 5;
+      std::vector<Matrix> matrices;
+      std::vector<TensorView> views;
+      for (unsigned h = 0; h < kHeads; ++h) matrices.push_back(random_matrix(dtype, kN, k, 11 + h));
+      for (const Matrix& matrix : matrices) views.push_back(matrix.view);
+      const auto x = random_floats(kRows * kXRow, 12);
+      for (const int threads : {1, 3}) {
+        const auto backend = make_backend(*table, threads);
+        const auto together = backend->pack_heads(views);
+        ASSERT_TRUE(together) << together.error().message;
+        EXPECT_EQ((*together)->outputs, kN);
+        std::vector<float> got(kRows * kYRow, -1.0f), expected = got;
+        backend->linear_heads(x.data(), kRows, **together, {kXRow, x_head, kYRow, kYHead},
+                              got.data());
+        for (std::int64_t h = 0; h < kHeads; ++h) {
+          const auto alone =
+              backend->pack_linear(std::span(&views[static_cast<std::size_t>(h)], 1), {});
+          ASSERT_TRUE(alone);
+          backend->linear(x.data() + h * x_head, kRows, **alone, expected.data() + h * kYHead,
+                          Epilogue::kStore, kYRow, kXRow);
+        }
+        EXPECT_TRUE(same_bits(got, expected)) << table->name << " " << dtype_name(dtype);
+      }
+    }
+  }
+}
+
 TEST(Linear, RefusesWhatItCannotPack) {
   const auto backend = make_backend(*available_kernels().front(), 1);
   const std::vector<std::byte> bytes(256 * 256);

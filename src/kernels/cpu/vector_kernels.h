@@ -28,7 +28,8 @@ inline constexpr std::int64_t round_up_16(std::int64_t n) { return (n + 15) / 16
 
 // K and V of one sequence, layer and KV head. In block b (bytes at base + blocks[i] *
 // block_stride):
-//   K [head_dim][block_size] at 0, then V [block_size][v_head_dim], both `dtype`.
+//   K [head_dim][block_size] at 0, then V [block_size][v_head_dim], both `dtype`; with v_in_k V is
+//   the first v_head_dim rows of K.
 struct KvHead {
   const std::byte* base = nullptr;
   std::int64_t block_stride = 0;  // bytes
@@ -37,6 +38,7 @@ struct KvHead {
   std::int32_t block_size = 0;  // a multiple of 8, 8..256
   DType dtype = DType::kBF16;   // kF32, kBF16 or kF16
   std::int32_t head_dim = 0, v_head_dim = 0;
+  bool v_in_k = false;
 };
 
 // Online-softmax state of query vectors: the largest score, the sum of exp(score - max), and the
@@ -67,7 +69,7 @@ struct AttentionItem {
 // One position run inside one block: `rows` rows go to offsets [offset, offset + rows).
 struct KvStore {
   const float* k = nullptr;  // row r at k + r * k_stride: [head_dim]
-  const float* v = nullptr;  // row r at v + r * v_stride: [v_head_dim]
+  const float* v = nullptr;  // row r at v + r * v_stride: [v_head_dim], which may be 0
   std::int64_t k_stride = 0, v_stride = 0;
   std::int32_t rows = 0;
   std::byte* block = nullptr;  // this layer's and KV head's part of the block

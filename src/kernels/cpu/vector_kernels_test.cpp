@@ -236,6 +236,43 @@ TEST(VectorKernels, AttentionEqualsTheReferenceBits) {
   }
 }
 
+// Latent attention: V is the first part of K. The same bits as with a copy of it.
+TEST(VectorKernels, ValuesInsideOfKeysEqualACopyOfThem) {
+  struct Sizes {
+    std::int32_t head_dim, v_head_dim, block_size, rows;
+    DType dtype;
+  };
+  for (const Sizes& sizes : {Sizes{14, 10, 8, 5, DType::kF32}, Sizes{72, 64, 32, 1, DType::kBF16},
+                             Sizes{37, 33, 24, 21, DType::kF16}}) {
+    constexpr std::int64_t kFirst = 77;
+    constexpr std::int32_t kHeads = 3;
+    const std::int64_t positions = kFirst + sizes.rows;
+    Cache copied(positions, sizes.block_size, sizes.head_dim, sizes.v_head_dim, sizes.dtype);
+    Cache inside(positions, sizes.block_size, sizes.head_dim, 0, sizes.dtype);
+    const auto k = random_floats(positions * sizes.head_dim, 11);
+    for (std::int64_t pos = 0; pos < positions; ++pos) {
+      const float* const row = k.data() + pos * sizes.head_dim;
+      copied.store(reference(), row, row, 1, pos);
+    }
+    inside.head.v_head_dim = sizes.v_head_dim;
+    inside.head.v_in_k = true;
+    const auto q = random_floats(std::int64_t{sizes.rows} * kHeads * sizes.head_dim, 31);
+    AttentionItem item;
+    item.kv = copied.head;
+    item.q = q.data();
+    item.q_stride = std::int64_t{kHeads} * sizes.head_dim;
+    item.rows = sizes.rows;
+    item.heads = kHeads;
+    item.first_pos = kFirst;
+    item.scale = 0.2f;
+    const auto expected = attend(reference(), item);
+    item.kv = inside.head;
+    EXPECT_TRUE(same_bits(attend(reference(), item), expected));
+    for (const Table& table : tables())
+      EXPECT_TRUE(same_bits(attend(table.kernels, item), expected)) << table.name;
+  }
+}
+
 TEST(VectorKernels, ReferenceAttentionIsSoftmaxOfScoresTimesValues) {
   for (const std::int32_t window : {0, 100}) {
     constexpr std::int32_t kDim = 24, kRows = 2;

@@ -19,21 +19,20 @@ Status LatentAttention::load_heads(WeightLoader& loader, const std::string& pref
     QUIRE_ASSIGN(keys,
                  loader.view(prefix + spec_.kv_b + ".weight", Shape{heads * (nope + v), latent}));
   }
+  std::vector<WeightMatrix> key(static_cast<std::size_t>(heads)), value(key.size());
   for (std::int64_t h = 0; h < heads; ++h) {
-    std::vector<WeightMatrix> key(1), value(1);
+    const auto at = static_cast<std::size_t>(h);
     if (split) {
-      key[0].view = WeightMatrix::of_stack(keys, h, latent, nope);
-      value[0].view = WeightMatrix::of_stack(values, h, v, latent);
+      key[at].view = WeightMatrix::of_stack(keys, h, latent, nope);
+      value[at].view = WeightMatrix::of_stack(values, h, v, latent);
     } else {
       const std::int64_t row = h * (nope + v);
-      key[0] = WeightMatrix::transposed(keys.slice_rows(row, row + nope));
-      value[0].view = keys.slice_rows(row + nope, row + nope + v);
+      key[at] = WeightMatrix::transposed(keys.slice_rows(row, row + nope));
+      value[at].view = keys.slice_rows(row + nope, row + nope + v);
     }
-    QUIRE_ASSIGN(std::unique_ptr<Linear> packed_key, loader.pack(key));
-    QUIRE_ASSIGN(std::unique_ptr<Linear> packed_value, loader.pack(value));
-    key_.push_back(std::move(packed_key));
-    value_.push_back(std::move(packed_value));
   }
+  QUIRE_ASSIGN(key_, loader.pack_heads(key));
+  QUIRE_ASSIGN(value_, loader.pack_heads(value));
   loader.release(keys);
   if (split) loader.release(values);
   return {};
@@ -64,6 +63,7 @@ Result<std::unique_ptr<Mixer>> LatentAttention::load(WeightLoader& loader,
   params.kv_heads = 1;
   params.head_dim = spec.kv_lora_rank + spec.rope_dim;
   params.v_head_dim = spec.kv_lora_rank;
+  params.v_in_k = true;
   params.scale =
       spec.scale != 0
           ? spec.scale
@@ -76,6 +76,7 @@ std::optional<KvGroup> LatentAttention::kv_group() const {
   group.kv_heads = 1;
   group.head_dim = params_.head_dim;
   group.v_head_dim = params_.v_head_dim;
+  group.v_in_k = params_.v_in_k;
   return group;
 }
 
@@ -84,10 +85,7 @@ void LatentAttention::absorb(Backend& backend, const float* q, std::int64_t q_st
   const std::int64_t heads = spec_.heads, nope = spec_.nope_dim, rope = spec_.rope_dim,
                      latent = spec_.kv_lora_rank;
   const std::int64_t stride = heads * (latent + rope);
-  for (std::int64_t h = 0; h < heads; ++h) {
-    backend.linear(q + h * (nope + rope), rows, *key_[static_cast<std::size_t>(h)],
-                   absorbed + h * (latent + rope), Epilogue::kStore, stride, q_stride);
-  }
+  backend.linear_heads(q, rows, *key_, {q_stride, nope + rope, stride, latent + rope}, absorbed);
   const auto copy_rotary = [&](std::int64_t r) {
     for (std::int64_t h = 0; h < heads; ++h) {
       const float* const from = q + r * q_stride + h * (nope + rope) + nope;
@@ -129,16 +127,14 @@ void LatentAttention::forward(Backend& backend, Workspace& workspace, const Mixe
     backend.rope({rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, 1, rope_dim, stride}, rows,
                  kv + latent);
   }
-  backend.store_kv(kv, stride, kv, stride, batch, params, context.cache);
+  backend.store_kv(kv, stride, nullptr, 0, batch, params, context.cache);
   float* absorbed = workspace.take<float>(rows * heads * (latent + rope_dim));
   float* mixed = workspace.take<float>(rows * heads * latent);
   float* values = workspace.take<float>(rows * output_->inputs);
   absorb(backend, q, q_stride, rows, absorbed);
   backend.attention(absorbed, heads * (latent + rope_dim), batch, params, context.cache, mixed);
-  for (std::int64_t h = 0; h < heads; ++h) {
-    backend.linear(mixed + h * latent, rows, *value_[static_cast<std::size_t>(h)],
-                   values + h * spec_.v_dim, Epilogue::kStore, output_->inputs, heads * latent);
-  }
+  backend.linear_heads(mixed, rows, *value_, {heads * latent, latent, output_->inputs, spec_.v_dim},
+                       values);
   backend.linear(values, rows, *output_, y, epilogue);
   workspace.release_to(mark);
 }

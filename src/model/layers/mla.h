@@ -1,6 +1,6 @@
 // Multi-head latent attention (DeepSeek-V2, 2024) in its absorbed form: the cache holds one latent
-// and one rotary key per token; each head's key and value projections are applied to the query and
-// to the mixed latent instead.
+// and one rotary key per token, once (V is a part of K); each head's key and value projections are
+// applied to the query and to the mixed latent instead, all heads in one product.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ class LatentAttention final : public Mixer {
   MlaSpec spec_;
   AttentionParams params_;
   Norm q_norm_, kv_norm_;
-  std::unique_ptr<Linear> input_;               // rows q_a (or q) | latent | rotary key
-  std::unique_ptr<Linear> q_b_;                 // null without q_lora_rank
-  std::vector<std::unique_ptr<Linear>> key_;    // per head: nope_dim -> kv_lora_rank
-  std::vector<std::unique_ptr<Linear>> value_;  // per head: kv_lora_rank -> v_dim
+  std::unique_ptr<Linear> input_;  // rows q_a (or q) | latent | rotary key
+  std::unique_ptr<Linear> q_b_;    // null without q_lora_rank
+  std::unique_ptr<Linear> key_;    // of every head: nope_dim -> kv_lora_rank
+  std::unique_ptr<Linear> value_;  // of every head: kv_lora_rank -> v_dim
   std::unique_ptr<Linear> output_;
 };
 

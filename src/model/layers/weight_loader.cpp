@@ -94,6 +94,17 @@ Result<std::unique_ptr<Linear>> WeightLoader::pack(const std::vector<WeightMatri
   return packed;
 }
 
+Result<std::unique_ptr<Linear>> WeightLoader::pack_heads(
+    const std::vector<WeightMatrix>& matrices) {
+  std::vector<TensorView> views;
+  std::deque<Buffer> converted;
+  for (const WeightMatrix& matrix : matrices)
+    views.push_back(as_lossless(matrix.view, &converted.emplace_back()));
+  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, backend_.pack_heads(views));
+  packed_bytes_ += packed->packed_bytes;
+  return packed;
+}
+
 Result<std::vector<float>> WeightLoader::vector(const std::string& name, std::int64_t elements) {
   return tensor(name, Shape{elements});
 }

@@ -35,6 +35,9 @@ class WeightLoader {
   Result<std::unique_ptr<Linear>> pack(const std::vector<WeightMatrix>& matrices,
                                        const std::vector<std::vector<float>>& biases = {});
 
+  // One matrix per head, for Backend::linear_heads.
+  Result<std::unique_ptr<Linear>> pack_heads(const std::vector<WeightMatrix>& matrices);
+
   // A vector as f32, e.g. a norm's weights.  `name` in full.
   Result<std::vector<float>> vector(const std::string& name, std::int64_t elements);
   // A tensor of any rank as f32, row-major.  `name` in full.

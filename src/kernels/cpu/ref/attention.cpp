@@ -24,6 +24,7 @@ float key(const KvHead& kv, std::int64_t pos, std::int64_t d) {
   return load(kv.dtype, block_of(kv, pos), d * kv.block_size + pos % kv.block_size);
 }
 float value(const KvHead& kv, std::int64_t pos, std::int64_t d) {
+  if (kv.v_in_k) return key(kv, pos, d);
   return load(kv.dtype, block_of(kv, pos),
               std::int64_t{kv.head_dim} * kv.block_size + pos % kv.block_size * kv.v_head_dim + d);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cpu/tiles/elementwise.h"
+#include "kernels/cpu/tiles/unroll.h"
 #include "kernels/cpu/tiles/vector.h"
 
 namespace quire::QUIRE_ISA {
@@ -29,6 +30,40 @@ struct AttentionTile {
   int64_t head_dim, v_padded, q_stride;
 };
 
+// Four values of four lanes; any instruction set turns them in registers.
+typedef float Quad __attribute__((vector_size(16)));
+QUIRE_INLINE Quad load_quad(const float* p) {
+  Quad q;
+  __builtin_memcpy(&q, p, sizeof q);
+  return q;
+}
+
+// v[key][d] = k[d][key] for keys [begin, end) of the tile and the first `dims` dimensions; up to
+// three neighbours of the keys come along.
+static void values_from_keys(const AttentionTile& t, int64_t dims, int64_t begin, int64_t end) {
+  int64_t d = 0;
+  for (; d + 4 <= dims; d += 4) {
+    const float* const k = t.k + d * kKvTile;
+    for (int64_t key = begin / 4 * 4; key < end; key += 4) {
+      const Quad a = load_quad(k + key), b = load_quad(k + kKvTile + key);
+      const Quad c = load_quad(k + 2 * kKvTile + key), e = load_quad(k + 3 * kKvTile + key);
+      const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      const Quad ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      const Quad ce_low = __builtin_shufflevector(c, e, 0, 4, 1, 5);
+      const Quad ce_high = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+      const Quad lines[4] = {__builtin_shufflevector(ab_low, ce_low, 0, 1, 4, 5),
+                             __builtin_shufflevector(ab_low, ce_low, 2, 3, 6, 7),
+                             __builtin_shufflevector(ab_high, ce_high, 0, 1, 4, 5),
+                             __builtin_shufflevector(ab_high, ce_high, 2, 3, 6, 7)};
+      for (int i = 0; i < 4; ++i)
+        __builtin_memcpy(t.v + (key + i) * t.v_padded + d, &lines[i], sizeof(Quad));
+    }
+  }
+  for (; d < dims; ++d) {
+    for (int64_t key = begin; key < end; ++key) t.v[key * t.v_padded + d] = t.k[d * kKvTile + key];
+  }
+}
+
 // Widens the keys [begin, end) of the tile that starts at `tile`. Neighbours inside the same
 // sixteen (or eight, where blocks are no multiple of 16) come along: their scores are masked, and
 // their values are not read.
@@ -51,16 +86,19 @@ static void widen_tile(const KvHead& kv, int64_t tile, int64_t begin, int64_t en
         for (int64_t i = 0; i < run; i += 8) store_n(to + i, Kv::get_n(k + i, 8), 8);
       }
     }
-    const Type* const values = block + static_cast<int64_t>(kv.head_dim) * kv.block_size;
-    for (int64_t p = upper(pos, begin); p < lower(pos + run, end); ++p) {
-      const Type* const v = values + (p % kv.block_size) * kv.v_head_dim;
-      float* const line = out.v + (p - tile) * out.v_padded;
-      int64_t d = 0;
-      for (; d + 16 <= kv.v_head_dim; d += 16) store(line + d, Kv::get(v + d));
-      if (d < kv.v_head_dim) store(line + d, Kv::get_n(v + d, lanes_at(kv.v_head_dim, d)));
+    if (!kv.v_in_k) {
+      const Type* const values = block + static_cast<int64_t>(kv.head_dim) * kv.block_size;
+      for (int64_t p = upper(pos, begin); p < lower(pos + run, end); ++p) {
+        const Type* const v = values + (p % kv.block_size) * kv.v_head_dim;
+        float* const line = out.v + (p - tile) * out.v_padded;
+        int64_t d = 0;
+        for (; d + 16 <= kv.v_head_dim; d += 16) store(line + d, Kv::get(v + d));
+        if (d < kv.v_head_dim) store(line + d, Kv::get_n(v + d, lanes_at(kv.v_head_dim, d)));
+      }
     }
     pos += run;
   }
+  if (kv.v_in_k) values_from_keys(out, kv.v_head_dim, begin - tile, end - tile);
 }
 
 // scores[r][key] = q[r] . k[key], for 64 keys.
@@ -211,20 +249,9 @@ static void attend_vectors(const AttentionItem& item, const AttentionTile& t, in
   const int64_t vectors = static_cast<int64_t>(item.rows) * item.heads;
   int64_t i = 0;
   for (; i + kBlock <= vectors; i += kBlock) attend_block<kBlock>(item, t, tile, i, state);
-  switch (vectors - i) {
-    case 1:
-      return attend_block<1>(item, t, tile, i, state);
-    case 2:
-      return attend_block<2>(item, t, tile, i, state);
-    case 3:
-      return attend_block<3>(item, t, tile, i, state);
-    case 4:
-      return attend_block<4>(item, t, tile, i, state);
-    case 5:
-      return attend_block<5>(item, t, tile, i, state);
-    default:
-      return;
-  }
+  if (i == vectors) return;
+  with_rows<1, kBlock - 1>(vectors - i,
+                           [&]<int kRows>() { attend_block<kRows>(item, t, tile, i, state); });
 }
 
 static void attention_span(const AttentionItem& item, const SoftmaxState& state) {
