@@ -129,6 +129,7 @@ Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
   }
   options.num_blocks_override = flags.num_gpu_blocks_override;
   options.max_num_seqs = flags.max_num_seqs;
+  options.max_step_tokens = flags.max_num_batched_tokens;
   return options;
 }
 
@@ -208,9 +209,15 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   backend_options.threads = flags.threads;
   backend_options.dtype = parse_compute_dtype(flags.dtype).value_or(ComputeDType::kAuto);
 
-  QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub));
+  QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub, part_for(flags.open)));
   if (path != model.name) stage.done("model {}: {}", model.name, path);
-  QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, flags.tokenizer));
+  std::string tokenizer;
+  if (!flags.tokenizer.empty()) {
+    HubFlags hub = flags.hub;
+    hub.revision.clear();  // of the model's repository, not of this one
+    QUIRE_ASSIGN(tokenizer, resolve_model(flags.tokenizer, hub, FetchPart::kTokenizer));
+  }
+  QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, tokenizer));
   QUIRE_TRY(check_quantization(flags.quantization, files.config.quantization, files.is_gguf));
   QUIRE_ASSIGN(model.pooling, read_pooling_config(files));
   model.config = std::move(files.config);
@@ -279,8 +286,8 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   }
   stage.done(
       "KV cache: {:.1f} MiB in {} blocks of {} tokens ({}), {:.1f} sequences of {} tokens fit",
-      static_cast<double>(model.kv.bytes) / kMiB, model.kv.num_blocks.front(), flags.block_size,
-      dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
+      static_cast<double>(model.kv.bytes) / kMiB, fmt::join(model.kv.num_blocks, " + "),
+      flags.block_size, dtype_name(kv_dtype), model.kv.full_sequences, model.max_model_len);
   return model;
 }
 

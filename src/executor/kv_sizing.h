@@ -1,5 +1,5 @@
-// How much memory the KV cache gets: from flags, or from what the machine has. Pure arithmetic, no
-// allocation.
+// How much memory the KV cache gets: from flags, or from what the machine has; and how the groups
+// share it, by what a sequence holds in each. Pure arithmetic, no allocation.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct KvSizingOptions {
   std::optional<std::int32_t> num_blocks_override;  // --num-gpu-blocks-override, for every group
   std::int32_t max_num_seqs = 128;
   std::int64_t max_model_len = 2048;
+  std::int64_t max_step_tokens = 2048;  // --max-num-batched-tokens: a window holds a step more
 };
 
 struct KvSizing {
@@ -39,7 +40,7 @@ std::int32_t num_state_snapshots(std::int64_t state_bytes, std::int32_t interval
                                  const KvSizingOptions& options, const MemoryLimits& memory);
 // The longest context that fits the memory of `options` (for --max-model-len auto), at most
 // `limit`.
-std::int64_t longest_context(const KvGeometry& geometry, KvSizingOptions options,
+std::int64_t longest_context(const KvGeometry& geometry, const KvSizingOptions& options,
                              const MemoryLimits& memory, std::int64_t model_bytes,
                              std::int64_t limit);
 

@@ -96,6 +96,73 @@ TEST(KvSizing, LongestContext) {
   EXPECT_EQ(longest_context(geometry(), options, kMemory, 0, 100), 0);
 }
 
+// The same group and five layers with a window of 64 tokens: a block of them is 40960 bytes.
+KvGeometry windowed_geometry() {
+  KvGeometry both = geometry();
+  KvGroup window = both.groups[0];
+  window.num_layers = 5;
+  window.window = 64;
+  both.groups.push_back(window);
+  return both;
+}
+
+TEST(KvSizing, AWindowTakesWhatASequenceHoldsOfIt) {
+  KvSizingOptions options;
+  options.max_num_seqs = 4;
+  options.max_model_len = 3200;  // 100 blocks of the full layer
+  options.max_step_tokens = 128;
+  const auto sizing = size_kv_cache(windowed_geometry(), options, kMemory, 0);
+  ASSERT_TRUE(sizing) << sizing.error().message;
+  // Two blocks reach back over 63 keys, one more where the window begins inside of one; a step of
+  // 128 tokens adds four for all.
+  EXPECT_EQ(sizing->num_blocks, (std::vector<std::int32_t>{400, 4 * 3 + 4}));
+  EXPECT_EQ(sizing->bytes, 400 * 8192 + 16 * 40960);
+  EXPECT_DOUBLE_EQ(sizing->full_sequences, 4.0);
+}
+
+TEST(KvSizing, UnderPressureWindowsTakeAtMostHalf) {
+  KvSizingOptions options;
+  options.max_num_seqs = 100;
+  options.max_model_len = 3200;
+  options.max_step_tokens = 128;
+  options.kv_cache_bytes = 2 * (100 * 8192 + 12 * 40960);  // what two sequences hold, and more
+  const auto sizing = size_kv_cache(windowed_geometry(), options, kMemory, 0);
+  ASSERT_TRUE(sizing) << sizing.error().message;
+  EXPECT_LE(sizing->bytes, *options.kv_cache_bytes);
+  EXPECT_GT(sizing->bytes, *options.kv_cache_bytes - 8192);
+  EXPECT_EQ(sizing->num_blocks[1], 9 * 3 + 4);  // nine sequences: 31 of 40960 are half of it
+  EXPECT_GT(sizing->num_blocks[0], 150);
+  EXPECT_NEAR(sizing->full_sequences, sizing->num_blocks[0] / 100.0, 1e-9);
+}
+
+TEST(KvSizing, WhatIsLeftOverIsSharedInProportion) {
+  KvSizingOptions options;
+  options.max_num_seqs = 4;
+  options.max_model_len = 3200;
+  options.max_step_tokens = 128;
+  options.kv_cache_bytes = 3 * (400 * 8192 + 16 * 40960);
+  EXPECT_EQ(size_kv_cache(windowed_geometry(), options, kMemory, 0)->num_blocks,
+            (std::vector<std::int32_t>{1200, 48}));
+  // Windows alone have all of it.
+  KvGeometry windows = windowed_geometry();
+  windows.groups.erase(windows.groups.begin());
+  options.kv_cache_bytes = 160 * 40960;
+  EXPECT_EQ(size_kv_cache(windows, options, kMemory, 0)->num_blocks,
+            std::vector<std::int32_t>{160});
+}
+
+TEST(KvSizing, LongestContextOfWindowsIsNotTheirWindow) {
+  KvSizingOptions options;
+  options.max_step_tokens = 128;
+  options.kv_cache_bytes = 7 * 40960 + 1000 * 8192;
+  EXPECT_EQ(longest_context(windowed_geometry(), options, kMemory, 0, 1 << 20), 32000);
+  KvGeometry windows = windowed_geometry();
+  windows.groups.erase(windows.groups.begin());
+  EXPECT_EQ(longest_context(windows, options, kMemory, 0, 1 << 20), 1 << 20);
+  options.num_blocks_override = 6;  // the window and a step need 7
+  EXPECT_EQ(longest_context(windows, options, kMemory, 0, 1 << 20), 6 * 32);
+}
+
 TEST(KvSizing, SnapshotsOfRecurrentState) {
   KvSizingOptions options;
   options.max_num_seqs = 4;
