@@ -73,7 +73,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_hub_flags(command, flags.hub);
   add_open_flags(command, flags.open);
   command.add_option("--tokenizer", flags.tokenizer,
-                     "Folder or tokenizer.json to use in place of the model's own");
+                     "Folder, tokenizer.json or ORG/NAME to use in place of the model's own");
   command.add_flag("--check-weights", flags.check_weights,
                    "Look for NaN and infinities in the weights first");
   command.add_option("-q,--quantization", flags.quantization,

@@ -28,7 +28,7 @@ struct EngineFlags {
   std::string model;  // positional or --model; empty: the default model
   HubFlags hub;       // for a model that is named as ORG/NAME
   OpenFlags open;
-  std::string tokenizer;       // a folder or a tokenizer.json; empty: the model's own
+  std::string tokenizer;       // a folder, a tokenizer.json or ORG/NAME; empty: the model's own
   bool check_weights = false;  // NaN and infinities end the start
   std::string quantization;    // what the file must have; empty: anything
   std::string dtype = "auto";

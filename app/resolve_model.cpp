@@ -35,19 +35,29 @@ Result<ModelRef> require_model_ref(const std::string& text) {
   return *ref;
 }
 
-Result<std::string> fetch_interruptibly(const ModelRef& ref, const HubSettings& settings) {
+Result<std::string> fetch_interruptibly(const ModelRef& ref, const HubSettings& settings,
+                                        FetchPart part) {
   std::signal(SIGPIPE, SIG_IGN);
   const EndingSignalsUnblocked unblocked;
-  return fetch_model(ref, settings);
+  return fetch_model(ref, settings, part);
 }
 
-Result<std::string> resolve_model(const std::string& model, const HubFlags& flags) {
+FetchPart part_for(const OpenFlags& flags) {
+  return flags.load_format == "dummy" ? FetchPart::kConfig : FetchPart::kModel;
+}
+
+Result<std::string> resolve_model(const std::string& model, const HubFlags& flags, FetchPart part) {
   std::error_code ignored;
   if (std::filesystem::exists(model, ignored)) return model;
   const std::optional<ModelRef> ref = parse_model_ref(model);
   if (!ref) return model;
   QUIRE_ASSIGN(const HubSettings settings, read_hub_settings(flags));
-  return fetch_interruptibly(*ref, settings);
+  Result<std::string> path = fetch_interruptibly(*ref, settings, part);
+  // A word alone is more often a path that was typed wrongly than one of the hub's old names.
+  if (!path && ref->repo.find('/') == std::string::npos)
+    return make_error(path.error().code, "{} (and no file or folder \"{}\" is here)",
+                      path.error().message, model);
+  return path;
 }
 
 }  // namespace quire

@@ -31,10 +31,8 @@ class Fetch {
     for (const RepoFile& file : listing_.files) paths_.push_back(file.path);
   }
 
-  Result<std::string> run() {
-    QUIRE_ASSIGN(const WeightFormat format, choose_format(paths_, ref_.quant, ref_.repo));
-    QUIRE_ASSIGN(std::string path,
-                 format == WeightFormat::kGguf ? fetch_gguf() : fetch_safetensors());
+  Result<std::string> run(FetchPart part) {
+    QUIRE_ASSIGN(std::string path, part == FetchPart::kModel ? fetch_weights() : fetch_part(part));
     progress_.finish();
     if (!is_commit(settings_.revision))
       QUIRE_TRY(cache_.write_ref(settings_.revision, listing_.commit));
@@ -42,6 +40,21 @@ class Fetch {
   }
 
  private:
+  Result<std::string> fetch_weights() {
+    QUIRE_ASSIGN(const WeightFormat format, choose_format(paths_, ref_.quant, ref_.repo));
+    return format == WeightFormat::kGguf ? fetch_gguf() : fetch_safetensors();
+  }
+
+  Result<std::string> fetch_part(FetchPart part) {
+    const std::vector<std::string> files =
+        part == FetchPart::kConfig ? config_files(paths_) : tokenizer_files(paths_);
+    const char* const needed = part == FetchPart::kConfig ? "config.json" : "tokenizer.json";
+    if (std::find(files.begin(), files.end(), needed) == files.end())
+      return make_error(ErrorCode::kNotFound, "{}: the repository has no {}", ref_.repo, needed);
+    QUIRE_TRY(get(files));
+    return cache_.snapshot_path(listing_.commit);
+  }
+
   Result<std::string> fetch_gguf() {
     QUIRE_ASSIGN(const std::vector<std::string> files, gguf_files(paths_, ref_.quant, ref_.repo));
     if (ref_.quant.empty())
@@ -97,15 +110,19 @@ std::string name_of(const ModelRef& ref) {
 
 }  // namespace
 
-Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings) {
+Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings, FetchPart part) {
   const RepoCache cache(settings.cache_dir, ref.repo);
   const bool is_pinned = is_commit(settings.revision);
   const std::optional<std::string> commit =
       is_pinned ? settings.revision : cache.read_ref(settings.revision);
-  const std::optional<std::string> cached =
-      commit ? cache.find_model(*commit, ref.quant, is_pinned && !settings.is_offline)
-             : std::nullopt;
-  if (cached && (is_pinned || settings.is_offline)) {
+  std::optional<std::string> cached;
+  if (commit && part == FetchPart::kModel)
+    cached = cache.find_model(*commit, ref.quant, is_pinned && !settings.is_offline);
+  else if (commit)
+    cached = cache.find_part(*commit, part == FetchPart::kConfig);
+  // Weights are linked last, so a model that is found is whole; of a part the hub is asked.
+  const bool is_whole = is_pinned && part == FetchPart::kModel;
+  if (cached && (is_whole || settings.is_offline)) {
     touch_last_use(*cached);
     return *cached;
   }
@@ -124,7 +141,8 @@ Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings
     touch_last_use(*cached);
     return *cached;
   }
-  QUIRE_ASSIGN(std::string path, Fetch(ref, settings, cache, client, *std::move(listing)).run());
+  QUIRE_ASSIGN(std::string path,
+               Fetch(ref, settings, cache, client, *std::move(listing)).run(part));
   touch_last_use(path);
   return path;
 }

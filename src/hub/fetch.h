@@ -10,10 +10,15 @@
 
 namespace quire {
 
-// The snapshot's folder (safetensors) or its first GGUF file; fetched where it is not in the cache
-// yet. The hub is not asked for a commit whose files are here, nor when offline; for a branch or
-// tag it is asked where that is now, and when it cannot be reached what the cache has is used, with
-// a warning.
-Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings);
+// What of a repository is wanted: the model, its configuration and tokenizer without weights, or
+// the tokenizer alone.
+enum class FetchPart { kModel, kConfig, kTokenizer };
+
+// The snapshot's folder (safetensors, and parts of a model) or its first GGUF file; fetched where
+// it is not in the cache yet. The hub is not asked for a commit whose files are here, nor when
+// offline; for a branch or tag it is asked where that is now, and when it cannot be reached what
+// the cache has is used, with a warning.
+Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings,
+                                FetchPart part = FetchPart::kModel);
 
 }  // namespace quire

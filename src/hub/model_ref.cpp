@@ -71,8 +71,8 @@ std::optional<ModelRef> parse_model_ref(std::string_view text) {
     text = text.substr(0, colon);
   }
   const std::size_t slash = text.find('/');
-  if (slash == text.npos || !is_repo_part(text.substr(0, slash)) ||
-      !is_repo_part(text.substr(slash + 1)))
+  if (!is_repo_part(text.substr(0, slash)) ||
+      (slash != text.npos && !is_repo_part(text.substr(slash + 1))))
     return std::nullopt;
   // A file that is not there, not a repository.
   for (const std::string_view ending : {".gguf", ".safetensors", ".json", ".bin", ".pt", ".pth"}) {

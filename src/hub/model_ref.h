@@ -1,5 +1,6 @@
-// Names of the hub: ORG/NAME, ORG/NAME:QUANT, revisions, and file names inside a repository. Pure
-// functions over text; what they accept cannot lead a path out of the cache's folder.
+// Names of the hub: ORG/NAME, ORG/NAME:QUANT (NAME alone for a few old models, as gpt2), revisions,
+// and file names inside a repository. Pure functions over text; what they accept cannot lead a path
+// out of the cache's folder.
 #pragma once
 
 #include <optional>
@@ -11,11 +12,11 @@
 namespace quire {
 
 struct ModelRef {
-  std::string repo;   // "ORG/NAME"
+  std::string repo;   // "ORG/NAME", or "NAME"
   std::string quant;  // "Q4_K_M", or a .gguf's name; empty: the repository's weights
 };
 
-// ORG/NAME[:QUANT], or nullopt for text that looks like a path or is no valid name.
+// [ORG/]NAME[:QUANT], or nullopt for text that looks like a path or is no valid name.
 std::optional<ModelRef> parse_model_ref(std::string_view text);
 
 // The hub's own rule: letters, digits, '-', '_', '.'; no "--" or ".."; no '-' or '.' at either end.

@@ -9,13 +9,20 @@ TEST(ModelRef, NameAndQuantization) {
   EXPECT_EQ(parse_model_ref("org/name")->repo, "org/name");
   EXPECT_EQ(parse_model_ref("org/name")->quant, "");
   EXPECT_EQ(parse_model_ref("O-r.g_1/Na.me-7B-GGUF:Q4_K_M")->repo, "O-r.g_1/Na.me-7B-GGUF");
+  EXPECT_EQ(parse_model_ref("gpt2")->repo, "gpt2");
+  EXPECT_EQ(parse_model_ref("gpt2:Q8_0")->quant, "Q8_0");
   EXPECT_EQ(parse_model_ref("org/name:UD-Q4_K_XL")->quant, "UD-Q4_K_XL");
   EXPECT_EQ(parse_model_ref("org/name:sub/file-Q8_0.gguf")->quant, "sub/file-Q8_0.gguf");
 }
 
 TEST(ModelRef, PathsAndBadNamesAreNone) {
   for (const char* text : {"",
-                           "name",
+                           ".",
+                           "..",
+                           "model.gguf",
+                           "config.json",
+                           "a--b",
+                           "name/",
                            "/org/name",
                            "./name",
                            "../name",

@@ -64,6 +64,7 @@ bool has_tokenizer(const fs::path& folder) {
 
 std::string repo_folder_name(std::string_view repo) {
   const std::size_t slash = repo.find('/');
+  if (slash == repo.npos) return fmt::format("{}{}", kPrefix, repo);
   return fmt::format("{}{}--{}", kPrefix, repo.substr(0, slash), repo.substr(slash + 1));
 }
 
@@ -164,6 +165,13 @@ Status RepoCache::link_file(std::string_view commit, std::string_view path,
   fs::rename(temporary, link, error);
   if (error) return not_writable(link.string(), error.message());
   return {};
+}
+
+std::optional<std::string> RepoCache::find_part(std::string_view commit, bool needs_config) const {
+  const fs::path snapshot = snapshot_path(commit);
+  if ((needs_config && !is_file(snapshot / "config.json")) || !has_tokenizer(snapshot))
+    return std::nullopt;
+  return snapshot.string();
 }
 
 std::optional<std::string> RepoCache::find_model(std::string_view commit, std::string_view quant,

@@ -42,11 +42,14 @@ class RepoCache {
   std::optional<std::string> find_model(std::string_view commit, std::string_view quant,
                                         bool exact) const;
 
+  // The snapshot's folder, when it has a tokenizer, and a configuration where that is wanted.
+  std::optional<std::string> find_part(std::string_view commit, bool needs_config) const;
+
  private:
   std::string repo_, cache_dir_, folder_;
 };
 
-// "models--ORG--NAME".
+// "models--ORG--NAME", or "models--NAME" of one of the hub's own.
 std::string repo_folder_name(std::string_view repo);
 // "ORG/NAME" of a folder's name; nullopt: not a model's.
 std::optional<std::string> repo_of_folder(std::string_view folder_name);

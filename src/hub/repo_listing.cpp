@@ -182,6 +182,20 @@ std::vector<std::string> small_files(const std::vector<std::string>& paths) {
   return chosen;
 }
 
+std::vector<std::string> config_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> chosen = small_files(paths);
+  std::erase(chosen, kIndexFile);
+  return chosen;
+}
+
+std::vector<std::string> tokenizer_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> chosen = config_files(paths);
+  std::erase_if(chosen, [](const std::string& path) {
+    return path.ends_with("config.json") && path != "tokenizer_config.json";
+  });
+  return chosen;
+}
+
 Result<std::vector<std::string>> safetensors_files(const std::vector<std::string>& paths,
                                                    std::string_view index_json,
                                                    std::string_view repo) {

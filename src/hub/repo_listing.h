@@ -34,6 +34,9 @@ Result<WeightFormat> choose_format(const std::vector<std::string>& paths, std::s
                                    std::string_view repo);
 // config.json, tokenizer and template files, and the index of sharded weights.
 std::vector<std::string> small_files(const std::vector<std::string>& paths);
+// The same without the index, and without what only the model needs.
+std::vector<std::string> config_files(const std::vector<std::string>& paths);
+std::vector<std::string> tokenizer_files(const std::vector<std::string>& paths);
 // The safetensors files: those that the index names (index_json empty: there is none).
 Result<std::vector<std::string>> safetensors_files(const std::vector<std::string>& paths,
                                                    std::string_view index_json,

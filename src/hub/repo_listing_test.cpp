@@ -65,6 +65,18 @@ TEST(SmallFiles, OnlyWhatALoadNeeds) {
               ElementsAre("config.json", "tokenizer.json", "chat_template.jinja"));
 }
 
+TEST(SmallFiles, PartsOfAModel) {
+  const Paths paths = {"config.json",         "generation_config.json",
+                       "tokenizer.json",      "tokenizer_config.json",
+                       "model.safetensors",   "model.safetensors.index.json",
+                       "chat_template.jinja", "quantize_config.json"};
+  EXPECT_THAT(config_files(paths),
+              ElementsAre("config.json", "generation_config.json", "tokenizer.json",
+                          "tokenizer_config.json", "chat_template.jinja", "quantize_config.json"));
+  EXPECT_THAT(tokenizer_files(paths),
+              ElementsAre("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"));
+}
+
 TEST(SafetensorsFiles, ByIndexOrName) {
   EXPECT_THAT(*safetensors_files({"model.safetensors", "other.safetensors"}, "", "o/n"),
               ElementsAre("model.safetensors"));

@@ -123,11 +123,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def serve(self, path):
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path):
+        if match := re.fullmatch(r"/api/models/((?:[^/]+/)?[^/]+)/revision/(.+)", path):
             return self.serve_listing(match[1], urllib.parse.unquote(match[2]))
-        if match := re.fullmatch(r"(?:/api/resolve-cache/models)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+        if match := re.fullmatch(r"(?:/api/resolve-cache/models)?/((?:[^/]+/)?[^/]+)/resolve/([^/]+)/(.+)", path):
             return self.serve_file(match[1], match[2], urllib.parse.unquote(match[3]), path.startswith("/api/"))
-        if match := re.fullmatch(r"/store/([^/]+/[^/]+)/(.+)", path):
+        if match := re.fullmatch(r"/store/((?:[^/]+/)?[^/]+)/(.+)", path):
             if "Authorization" in self.headers:  # a token must never come here
                 return self.reply(400, b"a token was leaked to the store")
             return self.send_data(self.state.repos[match[1]].files[urllib.parse.unquote(match[2])])

@@ -125,6 +125,44 @@ def test_serve_gguf_by_quantization(start, place):
     server.kill()
 
 
+def test_dummy_weights_fetch_no_weights(start, place):
+    server = start("org/tiny", "--load-format", "dummy", env=place.env)
+    assert server.completion(prompt="hello", max_tokens=2)["choices"]
+    server.kill()
+    fetched = {path.rsplit("/", 1)[1] for _, _, path, _ in place.hub.requests if "/resolve/" in path}
+    assert "config.json" in fetched and "tokenizer.json" in fetched and "model.safetensors" not in fetched
+    # Offline these will do again, but for no model.
+    place.hub.stop()
+    done = place.run("inspect", "org/tiny", "--load-format", "dummy", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    place.fails("inspect", "org/tiny", words=["HF_HUB_OFFLINE"], HF_HUB_OFFLINE="1")
+
+
+def test_a_dummy_of_pickles_only(place):
+    place.hub.repos["org/pickles"] = Repo({name: (FOLDER / name).read_bytes() for name in ("config.json", "tokenizer.json")} |
+                                          {"pytorch_model.bin": b"pickle"})
+    place.fails("pull", "org/pickles", words=["pickle"])
+    assert place.run("inspect", "org/pickles", "--load-format", "dummy").returncode == 0
+
+
+def test_tokenizer_by_name(start, place):
+    place.hub.repos["org/words"] = Repo({name: (FOLDER / name).read_bytes() for name in NAMES if (FOLDER / name).exists()}, "w")
+    server = start(str(TINY), "--tokenizer", "org/words", env=place.env)
+    assert server.completion(prompt="hello", max_tokens=2)["choices"]
+    server.kill()
+    fetched = {path.rsplit("/", 1)[1] for _, _, path, _ in place.hub.requests if "/resolve/" in path}
+    assert fetched == {"tokenizer.json", "tokenizer_config.json"}
+
+
+def test_a_name_without_an_organisation(place):
+    place.hub.repos["tiny2"] = place.hub.repos["org/tiny"]
+    path = place.pull("tiny2")
+    assert path.parts[-3:-1] == ("models--tiny2", "snapshots")
+    assert "tiny2" in place.run("list").stdout
+    assert place.run("rm", "tiny2").returncode == 0 and "tiny2" not in place.run("list").stdout
+    place.fails("serve", "tiny3", words=["tiny3", "no file or folder"])
+
+
 @pytest.mark.parametrize("quant", ["Q4_K_M", "q4_k_m", "tiny-Q4_K_M.gguf", None])
 def test_gguf_by_quantization(place, quant):
     path = place.pull("org/tiny-GGUF" + (f":{quant}" if quant else ""))
