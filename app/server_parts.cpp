@@ -77,6 +77,13 @@ void complete_options(ServerOptions& options, const EngineFlags& flags, const Lo
   sampling.min_p = generation.min_p.value_or(sampling.min_p);
   sampling.repetition_penalty = generation.repetition_penalty.value_or(sampling.repetition_penalty);
   sampling.top_k = static_cast<std::int32_t>(generation.top_k.value_or(sampling.top_k));
+  const auto within_context = [&](std::optional<std::int64_t> tokens) {
+    return tokens ? std::optional(static_cast<std::int32_t>(
+                        std::min<std::int64_t>(*tokens, options.max_model_len)))
+                  : std::nullopt;
+  };
+  sampling.max_new_tokens = within_context(generation.max_new_tokens);
+  sampling.max_new_tokens_limit = within_context(generation.max_new_tokens_limit);
 }
 
 }  // namespace quire

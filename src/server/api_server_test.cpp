@@ -365,6 +365,26 @@ TEST(ApiServer, ParametersReachTheEngine) {
   EXPECT_EQ(chat->stop.max_tokens, 256 - static_cast<int>(chat->prompt->size()));
 }
 
+// Of an answer's length: the request's own, else the model's default (a completion's is 16); the limit
+// that the operator set holds for all.
+TEST(ApiServer, DefaultAndLimitOfNewTokens) {
+  ServerOptions options;
+  options.sampling.max_new_tokens = 40;
+  const std::string chat = R"({"messages": [{"role": "user", "content": "hi"}])";
+  const auto granted = [&](std::string_view path, const std::string& body) {
+    FakeServer server(options);
+    ask(server, path, body);
+    return server.generator.last_request()->stop.max_tokens;
+  };
+  EXPECT_EQ(granted("/v1/chat/completions", chat + "}"), 40);
+  EXPECT_EQ(granted("/v1/chat/completions", chat + R"(, "max_tokens": 50})"), 50);
+  EXPECT_EQ(granted("/v1/completions", R"({"prompt": "a"})"), 16);
+  options.sampling.max_new_tokens_limit = 12;
+  EXPECT_EQ(granted("/v1/chat/completions", chat + "}"), 12);
+  EXPECT_EQ(granted("/v1/chat/completions", chat + R"(, "max_tokens": 50})"), 12);
+  EXPECT_EQ(granted("/v1/completions", R"({"prompt": "a", "max_tokens": 3})"), 3);
+}
+
 TEST(ApiServer, ContextLength) {
   FakeServer server;
   const auto too_long = ask(server, "/v1/completions",

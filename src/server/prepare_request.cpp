@@ -79,15 +79,16 @@ Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
                       limit, prompt_tokens + static_cast<std::size_t>(*request.max_tokens),
                       prompt_tokens, *request.max_tokens));
     }
-    return std::max(1, *request.max_tokens);
   }
-  std::int32_t out = left;
-  if (default_max_tokens > 0) {
+  const SamplingDefaults& defaults = context.options->sampling;
+  std::int32_t out = std::min(left, defaults.max_new_tokens_limit.value_or(left));
+  if (request.max_tokens)
+    out = std::min(out, *request.max_tokens);
+  else if (default_max_tokens > 0)
     out = std::min(out, default_max_tokens);
-  } else if (context.options->sampling.max_new_tokens) {
-    out = std::min(out, std::max(1, *context.options->sampling.max_new_tokens));
-  }
-  return out;
+  else if (defaults.max_new_tokens)
+    out = std::min(out, *defaults.max_new_tokens);
+  return std::max(1, out);
 }
 
 // Nothing is drawn: the likeliest tokens of each step are what the search needs.

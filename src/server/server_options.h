@@ -18,7 +18,8 @@ namespace quire {
 struct SamplingDefaults {
   double temperature = 1.0, top_p = 1.0, min_p = 0.0, repetition_penalty = 1.0;
   std::int32_t top_k = 0;
-  std::optional<std::int32_t> max_new_tokens;  // a ceiling for the default length of an answer
+  std::optional<std::int32_t> max_new_tokens;        // of a request that names no length
+  std::optional<std::int32_t> max_new_tokens_limit;  // of any request
 };
 
 // How prompts become embeddings; from the model's own files.

@@ -328,6 +328,11 @@ Status apply_generation_config(std::string_view text, std::string_view name, Mod
   }
   QUIRE_ASSIGN(const auto top_k, fields.get_int("top_k"));
   if (top_k) config->generation.top_k = top_k;
+  QUIRE_ASSIGN(const auto max_new_tokens, fields.get_int("max_new_tokens"));
+  if (max_new_tokens && *max_new_tokens < 1)
+    return make_error(ErrorCode::kInvalidArgument, "{}: max_new_tokens is {}, it must be positive",
+                      name, *max_new_tokens);
+  if (max_new_tokens) config->generation.max_new_tokens = max_new_tokens;
   return {};
 }
 

@@ -76,6 +76,8 @@ struct ModelConfig {
   struct Generation {
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::optional<std::int64_t> top_k;
+    // Of answers: what a request gets that names none, and the most that any gets.
+    std::optional<std::int64_t> max_new_tokens, max_new_tokens_limit;
   } generation;
 };
 

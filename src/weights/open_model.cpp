@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "weights/checked.h"
 #include "weights/gguf_file.h"
@@ -80,7 +81,8 @@ Result<std::string> read_config(const fs::path& folder, const OpenOptions& optio
   return json::serialize(object);
 }
 
-// The model's sampling defaults as the options want them.
+// The model's sampling defaults as the options want them. As vLLM takes max_new_tokens: the model's
+// own is a default, one that the user brings is a limit for every request.
 Status apply_generation_options(const OpenOptions& options, ModelConfig* config) {
   if (options.generation_config == "vllm") {
     config->generation = {};
@@ -91,10 +93,18 @@ Status apply_generation_options(const OpenOptions& options, ModelConfig* config)
     if (fs::is_directory(path, error)) path /= "generation_config.json";
     QUIRE_ASSIGN(const std::string text, read_text_file(path.string(), kMaxConfigBytes));
     QUIRE_TRY(apply_generation_config(text, path.string(), config));
+    config->generation.max_new_tokens_limit = config->generation.max_new_tokens;
   }
   if (options.override_generation_config.empty()) return {};
-  return apply_generation_config(options.override_generation_config, "--override-generation-config",
-                                 config);
+  const std::optional<std::int64_t> own =
+      std::exchange(config->generation.max_new_tokens, std::nullopt);
+  QUIRE_TRY(apply_generation_config(options.override_generation_config,
+                                    "--override-generation-config", config));
+  if (config->generation.max_new_tokens)
+    config->generation.max_new_tokens_limit = config->generation.max_new_tokens;
+  else
+    config->generation.max_new_tokens = own;
+  return {};
 }
 
 Result<ModelFiles> open_gguf(const std::string& path, const OpenOptions& options) {

@@ -100,6 +100,16 @@ TEST(OpenModel, SamplingDefaultsAsTheOptionsSay) {
   const auto over = generation({.override_generation_config = R"({"top_p": 0.9})"});
   EXPECT_EQ(over.temperature, 0.5);
   EXPECT_EQ(over.top_p, 0.9);
+  // The model's own length is a default; the user's a limit.
+  folder.write("generation_config.json", R"({"max_new_tokens": 50})");
+  EXPECT_EQ(generation({}).max_new_tokens, 50);
+  EXPECT_FALSE(generation({}).max_new_tokens_limit);
+  const auto limited = generation({.override_generation_config = R"({"max_new_tokens": 9})"});
+  EXPECT_EQ(limited.max_new_tokens_limit, 9);
+  EXPECT_EQ(generation({.override_generation_config = "{}"}).max_new_tokens, 50);
+  expect_error(
+      open_model(folder.path(), {.override_generation_config = R"({"max_new_tokens": 0})"}),
+      "max_new_tokens");
   expect_error(open_model(folder.path(), {.generation_config = folder.path() + "/none"}), "none");
   expect_error(open_model(folder.path(), {.override_generation_config = R"({"top_p": "x"})"}),
                "--override-generation-config: \"top_p\"");
