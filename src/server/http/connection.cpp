@@ -129,6 +129,13 @@ bool Connection::on_header() {
     refuse(400, "malformed HTTP request: the only transfer coding taken is chunked");
     return false;
   }
+  // RFC 9112, section 3.2: exactly one. Older clients know no such field.
+  const auto hosts = parser_->get().count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && parser_->get().version() >= 11)) {
+    refuse(400, fmt::format("malformed HTTP request: {} Host header",
+                            hosts == 0 ? "HTTP/1.1 needs a" : "more than one"));
+    return false;
+  }
   const auto expect = parser_->get()[http::field::expect];
   if (!parser_->is_done() && boost::beast::iequals(expect, "100-continue")) {
     append("HTTP/1.1 100 Continue\r\n\r\n");

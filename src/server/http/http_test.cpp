@@ -96,7 +96,8 @@ TEST(Http, MalformedRequestsGet400) {
        {"NOT HTTP AT ALL\r\n\r\n", "GET /health HTTP/1.1\r\nBad Header Line\r\n\r\n",
         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n"}) {
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+        "GET /health HTTP/1.1\r\n\r\n", "GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"}) {
     RawClient client(server.server->port());
     client.send(raw);
     const auto reply = client.read();
@@ -267,7 +268,7 @@ TEST(Http, SlowRequestsTimeOut) {
       quick_server([](HttpRequest, std::shared_ptr<Exchange> exchange) { exchange->send({}); });
   RawClient idle(server->port()), header(server->port()), body(server->port());
   header.send("GET / HT");
-  body.send("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+  body.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab");
   EXPECT_EQ(header.read().status, 408);
   EXPECT_EQ(body.read().status, 408);
   EXPECT_TRUE(idle.at_end());
