@@ -8,24 +8,12 @@
 
 #include "model/arch_common.h"
 #include "model/architectures.h"
+#include "model/layers/memory_weights.h"
 
 namespace quire {
 namespace {
 
-// Shapes without data.
-class ShapesOnly final : public WeightSource {
- public:
-  std::map<std::string, Shape, std::less<>> shapes;
-
-  TensorView find(std::string_view name) const override {
-    const auto found = shapes.find(name);
-    if (found == shapes.end()) return {};
-    return {reinterpret_cast<const std::byte*>(&found->second), DType::kF32, found->second};
-  }
-  void release_pages(const TensorView& /*view*/) const override {}
-  std::vector<std::string> names() const override { return {}; }
-  bool permuted_qk() const override { return false; }
-};
+using testing_support::MemoryWeights;
 
 ModelConfig small_config() {
   ModelConfig config;
@@ -42,17 +30,17 @@ ModelConfig small_config() {
 TEST(ExpectedTensors, AllThatIsWrongIsNamedAtOnce) {
   const Result<ModelSpec> spec = llama_spec(small_config());
   ASSERT_TRUE(spec);
-  ShapesOnly weights;
+  MemoryWeights weights;
   const std::vector<ExpectedTensor> expected = expected_tensors(*spec, weights);
   for (const ExpectedTensor& each : expected) {
-    if (!each.optional) weights.shapes[each.name] = each.shape;
+    if (!each.optional) weights.set_shape(each.name, each.shape);
   }
-  EXPECT_EQ(weights.shapes.size(), 3u + 2 * 9);
-  EXPECT_EQ(weights.shapes.at("model.layers.1.self_attn.k_proj.weight"), (Shape{32, 64}));
+  EXPECT_EQ(weights.size(), 3u + 2 * 9);
+  EXPECT_EQ(weights.find("model.layers.1.self_attn.k_proj.weight").shape, (Shape{32, 64}));
   EXPECT_TRUE(weights.check_tensors(expected));
-  weights.shapes.erase("lm_head.weight");
-  weights.shapes.erase("model.layers.0.mlp.up_proj.weight");
-  weights.shapes["model.norm.weight"] = Shape{63};
+  weights.erase("lm_head.weight");
+  weights.erase("model.layers.0.mlp.up_proj.weight");
+  weights.set_shape("model.norm.weight", Shape{63});
   const Status status = weights.check_tensors(expected);
   ASSERT_FALSE(status);
   for (const char* part :
@@ -68,16 +56,16 @@ TEST(ExpectedTensors, FormsThatDependOnTheFile) {
   }
   const Result<ModelSpec> spec = deepseek_v3_spec(config);
   ASSERT_TRUE(spec);
-  const auto shape_of = [&](const ShapesOnly& weights, const std::string& name) {
+  const auto shape_of = [&](const MemoryWeights& weights, const std::string& name) {
     for (const ExpectedTensor& each : expected_tensors(*spec, weights)) {
       if (each.name == "model.layers.0.self_attn." + name + ".weight") return each.shape;
     }
     return Shape{};
   };
-  ShapesOnly weights;
+  MemoryWeights weights;
   EXPECT_EQ(shape_of(weights, "kv_b_proj"), (Shape{64, 8}));
   EXPECT_EQ(shape_of(weights, "k_b_proj"), Shape{});
-  weights.shapes["model.layers.0.self_attn.k_b_proj.weight"] = Shape{4, 8, 8};
+  weights.set_shape("model.layers.0.self_attn.k_b_proj.weight", Shape{4, 8, 8});
   EXPECT_EQ(shape_of(weights, "kv_b_proj"), Shape{});
   EXPECT_EQ(shape_of(weights, "v_b_proj"), (Shape{4, 8, 8}));
 }
@@ -88,7 +76,7 @@ TEST(ExpectedTensors, AbsurdNumbersOfExperts) {
   config.fields.set("num_local_experts", std::int64_t{2000000000});
   const Result<ModelSpec> spec = mixtral_spec(config);
   ASSERT_TRUE(spec);
-  EXPECT_LT(expected_tensors(*spec, ShapesOnly()).size(), 20000u);
+  EXPECT_LT(expected_tensors(*spec, MemoryWeights()).size(), 20000u);
 }
 
 }  // namespace

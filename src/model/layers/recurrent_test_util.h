@@ -1,56 +1,18 @@
-// Shared by the tests of recurrent mixers: weights in memory, a mixer driven step by step, and
-// plain double arithmetic.
+// Shared by the tests of recurrent mixers: a mixer driven step by step, and plain double
+// arithmetic.
 #pragma once
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/layers/memory_weights.h"
 #include "model/layers/recurrent.h"
 
 namespace quire::testing_support {
-
-// Random weights by name. "A_log" stays small, so that decays are neither 0 nor 1.
-class MemoryWeights final : public WeightSource {
- public:
-  void add(const std::string& name, const Shape& shape, float scale = 0.3f) {
-    std::normal_distribution<float> normal(0.0f, scale);
-    std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-    for (float& v : values) v = normal(random_);
-    set(name, shape, std::move(values));
-  }
-  void set(const std::string& name, const Shape& shape, std::vector<float> values) {
-    values_[name] = std::move(values);
-    views_[name] = {reinterpret_cast<const std::byte*>(values_[name].data()), DType::kF32, shape};
-  }
-  const std::vector<float>& values(const std::string& name) const { return values_.at(name); }
-  bool contains(const std::string& name) const { return values_.contains(name); }
-  void erase(const std::string& name) {
-    views_.erase(name);
-    values_.erase(name);
-  }
-
-  TensorView find(std::string_view name) const override {
-    const auto found = views_.find(std::string(name));
-    return found == views_.end() ? TensorView() : found->second;
-  }
-  void release_pages(const TensorView&) const override {}
-  std::vector<std::string> names() const override {
-    std::vector<std::string> all;
-    for (const auto& [name, view] : views_) all.push_back(name);
-    return all;
-  }
-  bool permuted_qk() const override { return false; }
-
- private:
-  std::mt19937 random_{7};
-  std::map<std::string, std::vector<float>> values_;
-  std::map<std::string, TensorView> views_;
-};
 
 inline std::unique_ptr<Backend> plain_backend(int threads) {
   CpuBackendOptions options;

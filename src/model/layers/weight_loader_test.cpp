@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "model/layers/memory_weights.h"
 #include "tensor/dequantize.h"
 
 namespace quire {
@@ -13,23 +14,9 @@ namespace {
 
 constexpr std::int64_t kOutputs = 5, kInputs = 256;
 
-// One matrix, "w.weight".
-class OneMatrix final : public WeightSource {
- public:
-  OneMatrix(DType dtype, const void* data)
-      : view_{static_cast<const std::byte*>(data), dtype, Shape{kOutputs, kInputs}} {}
-  TensorView find(std::string_view name) const override {
-    return name == "w.weight" ? view_ : TensorView{};
-  }
-  void release_pages(const TensorView&) const override {}
-  std::vector<std::string> names() const override { return {"w.weight"}; }
-  bool permuted_qk() const override { return false; }
-
- private:
-  TensorView view_;
-};
-
-std::vector<float> product(Backend& backend, const OneMatrix& weights, const float* x) {
+std::vector<float> product(Backend& backend, DType dtype, const void* data, const float* x) {
+  testing_support::MemoryWeights weights;
+  weights.borrow("w.weight", dtype, Shape{kOutputs, kInputs}, data);
   WeightLoader loader(weights, backend);
   const auto linear =
       loader.linear({{.name = "w", .rows = kOutputs, .transposed = false, .order = {}}}, kInputs);
@@ -59,8 +46,8 @@ TEST_P(ConvertedAtLoad, GivesTheProductOfItsExactValues) {
   const auto backend = make_cpu_backend(options);
   ASSERT_TRUE(backend);
   (*backend)->reserve(1, kInputs);
-  EXPECT_EQ(product(**backend, OneMatrix(dtype, bytes.data()), x.data()),
-            product(**backend, OneMatrix(DType::kF32, exact.data()), x.data()));
+  EXPECT_EQ(product(**backend, dtype, bytes.data(), x.data()),
+            product(**backend, DType::kF32, exact.data(), x.data()));
 }
 
 INSTANTIATE_TEST_SUITE_P(
