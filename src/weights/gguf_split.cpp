@@ -46,7 +46,8 @@ Result<std::vector<std::string>> gguf_part_paths(const std::string& path, std::i
   if (!part || part->count != count) {
     return make_error(ErrorCode::kBadFile,
                       "{}: one of {} parts of a split model, which must be named "
-                      "NAME-00001-of-{:05}.gguf and so on, to find the others",
+                      "NAME-00001-of-{:05}.gguf and so on, to find the others (parts that were "
+                      "joined into one file are no model: name the first part itself)",
                       path, count, count);
   }
   std::vector<std::string> paths;

@@ -382,5 +382,31 @@ TEST(SelectKernels, NamesTablesAndRefusesOthers) {
   EXPECT_NE(missing.error().message.find("ref"), std::string::npos);
 }
 
+// Sums of f16 weights are f32: 4096 products of 500 * 4 are far above f16's largest number.
+TEST(Matmul, SumsOfF16WeightsDoNotOverflow) {
+  constexpr std::int64_t kK = 4096;
+  const std::vector<std::uint16_t> weights(16 * kK, f32_to_f16(500.0f));
+  const PackedShape shape{PackedKind::kF16, 16, kK};
+  std::vector<std::byte> packed(static_cast<std::size_t>(shape.bytes()));
+  pack_panels(shape, DType::kF16, reinterpret_cast<const std::byte*>(weights.data()), 2 * kK, 0, 1,
+              packed.data());
+  const std::vector<float> x(4 * kK, 4.0f);
+  for (const NamedTable& table : tables()) {
+    std::vector<float> c(4 * 16);
+    MatmulArgs args;
+    args.shape = shape;
+    args.weights = packed.data();
+    args.a = x.data();
+    args.a_stride = kK;
+    args.m = 4;
+    args.panel_end = 1;
+    args.c = c.data();
+    args.ldc = 16;
+    table.kernels.matmul[static_cast<std::size_t>(PackedKind::kF16)]
+                        [static_cast<std::size_t>(ActForm::kF32)](args);
+    for (const float value : c) EXPECT_EQ(value, 500.0f * 4.0f * kK) << table.name;
+  }
+}
+
 }  // namespace
 }  // namespace quire
