@@ -50,6 +50,7 @@ class Driver {
     }
     const double begin = now_s();
     runner_.submit(plan);
+    runner_.sample({});
     runner_.wait();
     return now_s() - begin;
   }

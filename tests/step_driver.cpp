@@ -109,6 +109,7 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
       plan.table_begin.push_back({0, static_cast<std::int32_t>(table.size())});
     }
     runner.submit(plan);
+    runner.sample({});
     run.tokens.push_back(runner.wait().rows.at(0).token);
     plan = {};
     plan.token_ids = {kTokenFromPreviousStep};
@@ -116,6 +117,7 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
   plan = {};
   plan.removed = {SlotId{0}};
   runner.submit(plan);
+  runner.sample({});
   runner.wait();
   runner.set_logits_hook({});
   return run;
@@ -169,6 +171,7 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
       if (slot_added.prompt == request.prompt) slot = slot_added.slot;
     }
     runner.submit(plan);
+    runner.sample({});
     const StepResult result = runner.wait();
     for (const SequenceUpdate& update : scheduler.apply(plan, result, static_cast<double>(step))) {
       if (update.id != request.id) continue;
@@ -184,6 +187,7 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   EXPECT_EQ(scheduler.stats().kv.used_blocks, 0);
   // The executor forgets the last slots.
   runner.submit(scheduler.plan(0, {}));
+  runner.sample({});
   runner.wait();
   runner.set_logits_hook({});
   return followed;

@@ -72,6 +72,7 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   stats_.step_started_s = start_s;
   publish();
   executor_->submit(plan);
+  executor_->sample({});
   StepResult result = executor_->wait();
   costs_.last_step_s = now_s() - start_s;
   stats_.step_in_flight = false;

@@ -59,6 +59,7 @@ class FakeDevice : public Executor {
   }
   void warm_up() override {}
   void submit(const StepPlan& plan) override { plan_ = plan; }
+  void sample(std::span<const TokenMask>) override {}
   StepResult wait() override {
     if (step_s_ > 0) std::this_thread::sleep_for(std::chrono::duration<double>(step_s_));
     std::unique_lock lock(mutex_);

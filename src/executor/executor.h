@@ -1,13 +1,16 @@
-// Runs steps on the device. submit and wait are apart so that planning may overlap computing.
-// Called on the engine thread only.
+// Runs steps on the device: submit, sample, wait, once each per step. They are apart so that a
+// grammar's masks are made, and the next step planned, while the forward pass runs. Called on the
+// engine thread only.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/result.h"
 #include "executor/step_plan.h"
+#include "sampling/token_mask.h"
 #include "tensor/kv_geometry.h"
 
 namespace quire {
@@ -33,9 +36,12 @@ class Executor {
   virtual std::uint64_t kv_regime(std::int64_t /*prompt_tokens*/) const { return 0; }
   // Touches what the first step needs (threads, workspace).
   virtual void warm_up() = 0;
-  // Starts a step; at most one may be in flight.
+  // Starts a step's forward pass; at most one may be in flight.
   virtual void submit(const StepPlan& plan) = 0;
-  // The result of the submitted step.
+  // Draws the submitted step's tokens. masks: one per row of the plan, or empty when no row has
+  // one; they stay until wait returns.
+  virtual void sample(std::span<const TokenMask> masks) = 0;
+  // The result of the sampled step.
   virtual StepResult wait() = 0;
 };
 

@@ -57,6 +57,7 @@ void ModelRunner::warm_up() {
   plan.block_table.assign(capacity_.num_blocks.size(), {0});
   plan.table_begin.assign(capacity_.num_blocks.size(), {0, 1});
   submit(plan);
+  sample({});
   wait();
 }
 
@@ -69,15 +70,23 @@ void ModelRunner::submit(const StepPlan& plan) {
   result_.forks.assign(plan.forks.size(), {});
   copy_blocks(plan.copies);
   load_states(plan);
+  plan_ = plan;
   if (plan.rows.empty()) return;
   build_input(plan);
   workspace_->reset();
   model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
   copy_blocks(plan.fork_copies);
   save_states(plan);
-  collect_wanted(plan);
-  run_logits(plan);
   pool_rows(plan);
+}
+
+void ModelRunner::sample(std::span<const TokenMask> masks) {
+  QUIRE_CHECK(in_flight_, "no step is in flight");
+  QUIRE_CHECK(masks.empty() || masks.size() == plan_.rows.size(), "{} masks for {} rows",
+              masks.size(), plan_.rows.size());
+  masks_ = masks;
+  collect_wanted();
+  run_logits();
 }
 
 // Embeddings of the prompts that ask for one.
@@ -176,10 +185,40 @@ void ModelRunner::build_input(const StepPlan& plan) {
     input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});
 }
 
-void ModelRunner::collect_wanted(const StepPlan& plan) {
+const TokenMask& ModelRunner::mask_of(std::size_t plan_row) const {
+  static const TokenMask kAll;
+  return masks_.empty() ? kAll : masks_[plan_row];
+}
+
+// True for a row whose mask allows one token: it and its forks take that, without logits, unless
+// log-probabilities are asked for.
+bool ModelRunner::take_only(std::size_t plan_row) {
+  const StepPlan::Row& row = plan_.rows[plan_row];
+  const TokenId only = mask_of(plan_row).only;
+  if (!row.sample || only < 0 || row.prompt_logprobs || sampler_.wants_logprobs(row.slot))
+    return false;
+  const auto forks = std::ranges::equal_range(plan_.forks, static_cast<std::int32_t>(plan_row), {},
+                                              &StepPlan::Fork::row);
+  for (const StepPlan::Fork& fork : forks) {
+    if (sampler_.wants_logprobs(fork.slot)) return false;
+  }
+  const auto take = [&](SlotId slot, StepResult::Row& out) {
+    sampler_.take(slot, only);
+    slots_[static_cast<std::size_t>(slot.value)].last_token = only;
+    out.token = only;
+  };
+  take(row.slot, result_.rows[plan_row]);
+  for (auto fork = forks.begin(); fork != forks.end(); ++fork)
+    take(fork->slot, result_.forks[static_cast<std::size_t>(fork - plan_.forks.cbegin())]);
+  return true;
+}
+
+// Which rows of logits somebody wants.
+void ModelRunner::collect_wanted() {
   wanted_.clear();
-  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
-    const StepPlan::Row& row = plan.rows[r];
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+    if (take_only(r)) continue;
+    const StepPlan::Row& row = plan_.rows[r];
     if (row.prompt_logprobs) {
       // Row i speaks of the prompt token after it; the last prompt token's row speaks of the first
       // generated one.
@@ -194,7 +233,7 @@ void ModelRunner::collect_wanted(const StepPlan& plan) {
   }
 }
 
-void ModelRunner::run_logits(const StepPlan& plan) {
+void ModelRunner::run_logits() {
   const std::int64_t hidden = model_->hidden_size, vocab = model_->vocab_size;
   for (std::size_t begin = 0; begin < wanted_.size(); begin += kLogitsSlice) {
     const auto count =
@@ -212,18 +251,18 @@ void ModelRunner::run_logits(const StepPlan& plan) {
         rows.push_back(wanted_[begin + static_cast<std::size_t>(i)].plan_row);
         positions.push_back(wanted_[begin + static_cast<std::size_t>(i)].position);
       }
-      logits_hook_(plan, rows, positions, logits_.as<float>());
+      logits_hook_(plan_, rows, positions, logits_.as<float>());
     }
     backend_->parallel_for(count, [&](std::int64_t i) {
-      finish_row(plan, wanted_[begin + static_cast<std::size_t>(i)],
-                 logits_.as<float>() + i * vocab);
+      finish_row(wanted_[begin + static_cast<std::size_t>(i)], logits_.as<float>() + i * vocab);
     });
   }
 }
 
-void ModelRunner::finish_row(const StepPlan& plan, const Wanted& wanted, float* logits) {
-  const StepPlan::Row& row = plan.rows[static_cast<std::size_t>(wanted.plan_row)];
-  StepResult::Row& out = result_.rows[static_cast<std::size_t>(wanted.plan_row)];
+void ModelRunner::finish_row(const Wanted& wanted, float* logits) {
+  const auto plan_row = static_cast<std::size_t>(wanted.plan_row);
+  const StepPlan::Row& row = plan_.rows[plan_row];
+  StepResult::Row& out = result_.rows[plan_row];
   SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
   const std::span<float> view(logits, static_cast<std::size_t>(model_->vocab_size));
   if (row.prompt_logprobs) {
@@ -235,25 +274,27 @@ void ModelRunner::finish_row(const StepPlan& plan, const Wanted& wanted, float* 
   }
   const bool last = wanted.position == row.start_pos + row.num_tokens - 1;
   if (!row.sample || !last) return;
-  draw_forks(plan, wanted.plan_row, view);
-  draw(row.slot, view, out);
+  draw_forks(wanted.plan_row, view);
+  draw(row.slot, view, plan_row, out);
 }
 
-void ModelRunner::draw(SlotId slot, std::span<float> logits, StepResult::Row& out) {
+void ModelRunner::draw(SlotId slot, std::span<float> logits, std::size_t plan_row,
+                       StepResult::Row& out) {
   out.has_logprobs = sampler_.wants_logprobs(slot);
-  out.token = sampler_.sample(slot, logits, {}, out.has_logprobs ? &out.logprobs : nullptr);
+  out.token = sampler_.sample(slot, logits, mask_of(plan_row).bits,
+                              out.has_logprobs ? &out.logprobs : nullptr);
   slots_[static_cast<std::size_t>(slot.value)].last_token = out.token;
 }
 
-// Each fork of the row draws from a copy of its logits.
-void ModelRunner::draw_forks(const StepPlan& plan, std::int32_t row,
-                             std::span<const float> logits) {
-  const auto of_row = std::ranges::equal_range(plan.forks, row, {}, &StepPlan::Fork::row);
+// Each fork of the row draws from a copy of its logits. A grammar stands where the row's stands: at
+// its start.
+void ModelRunner::draw_forks(std::int32_t row, std::span<const float> logits) {
+  const auto of_row = std::ranges::equal_range(plan_.forks, row, {}, &StepPlan::Fork::row);
   thread_local std::vector<float> own;
   for (auto fork = of_row.begin(); fork != of_row.end(); ++fork) {
     own.assign(logits.begin(), logits.end());
-    const auto index = static_cast<std::size_t>(fork - plan.forks.begin());
-    draw(fork->slot, own, result_.forks[index]);
+    const auto index = static_cast<std::size_t>(fork - plan_.forks.cbegin());
+    draw(fork->slot, own, static_cast<std::size_t>(row), result_.forks[index]);
   }
 }
 

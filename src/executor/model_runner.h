@@ -32,6 +32,7 @@ class ModelRunner final : public Executor {
   }
   void warm_up() override;
   void submit(const StepPlan& plan) override;
+  void sample(std::span<const TokenMask> masks) override;
   StepResult wait() override;
 
   // For tests: called with each slice of logits before sampling, in row order. logits: [rows,
@@ -54,12 +55,14 @@ class ModelRunner final : public Executor {
 
   void update_slots(const StepPlan& plan);
   void build_input(const StepPlan& plan);
-  void collect_wanted(const StepPlan& plan);
-  void run_logits(const StepPlan& plan);
-  void finish_row(const StepPlan& plan, const Wanted& wanted, float* logits);
+  const TokenMask& mask_of(std::size_t plan_row) const;
+  bool take_only(std::size_t plan_row);
+  void collect_wanted();
+  void run_logits();
+  void finish_row(const Wanted& wanted, float* logits);
+  void draw(SlotId slot, std::span<float> logits, std::size_t plan_row, StepResult::Row& out);
+  void draw_forks(std::int32_t row, std::span<const float> logits);
   void pool_rows(const StepPlan& plan);
-  void draw(SlotId slot, std::span<float> logits, StepResult::Row& out);
-  void draw_forks(const StepPlan& plan, std::int32_t row, std::span<const float> logits);
   void copy_blocks(const std::vector<StepPlan::Copy>& copies);
   void load_states(const StepPlan& plan);
   void save_states(const StepPlan& plan);
@@ -83,6 +86,8 @@ class ModelRunner final : public Executor {
   std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_,
       slot_ids_;
   std::vector<BlockCopy> copies_;
+  StepPlan plan_;
+  std::span<const TokenMask> masks_;
   std::vector<Wanted> wanted_;
   StepResult result_;
   bool in_flight_ = false;

@@ -72,7 +72,10 @@ TokenId Sampler::Slot::choose_without_logits(std::span<float> scratch,
   if (!mask.empty()) apply_bit_mask(scratch, mask);
   apply_allowed(scratch, allowed);
   if (row_max(scratch).value == 0) return row_max(scratch).id;
-  return allowed.empty() ? 0 : allowed.front();
+  if (mask.empty()) return allowed.empty() ? 0 : allowed.front();
+  std::fill(scratch.begin(), scratch.end(), 0.0f);
+  apply_bit_mask(scratch, mask);
+  return std::max(0, row_max(scratch).id);
 }
 
 Sampler::Sampler(std::int64_t vocab_size) : vocab_size_(vocab_size) {}
@@ -91,14 +94,20 @@ void Sampler::remove_slot(SlotId slot) {
   if (index < slots_.size()) slots_[index].reset();
 }
 
+Sampler::Slot& Sampler::slot_at(SlotId slot) {
+  const auto index = static_cast<std::size_t>(slot.value);
+  QUIRE_CHECK(index < slots_.size() && slots_[index] != nullptr, "slot {} is not in use",
+              slot.value);
+  return *slots_[index];
+}
+
+void Sampler::take(SlotId slot, TokenId token) { slot_at(slot).history.append(token); }
+
 TokenId Sampler::sample(SlotId slot, std::span<float> logits, std::span<const std::uint32_t> mask,
                         TokenLogprobs* logprobs) {
   QUIRE_CHECK(static_cast<std::int64_t>(logits.size()) == vocab_size_, "{} logits, vocabulary {}",
               logits.size(), vocab_size_);
-  const auto index = static_cast<std::size_t>(slot.value);
-  QUIRE_CHECK(index < slots_.size() && slots_[index] != nullptr, "slot {} is not in use",
-              slot.value);
-  Slot& state = *slots_[index];
+  Slot& state = slot_at(slot);
   const SamplingParams& params = state.params;
   const bool with_logprobs = params.logprobs >= 0 && logprobs != nullptr;
   const bool processed = params.logprobs_mode == LogprobsMode::kProcessedLogprobs ||

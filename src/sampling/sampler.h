@@ -8,8 +8,8 @@
 // CDF over the kept tokens in ascending id. The draw is keyed by (seed, choice, position of the
 // generated token in the whole sequence), by a counter-based generator: no state, so preemption
 // changes nothing. NaN counts as minus infinity; when nothing is left to choose from, the lowest id
-// that the rules allow is given. A token allocates nothing once a thread's scratch space has grown,
-// but for the list of log-probabilities that it hands out.
+// that the rules allow is given; a grammar's mask holds in any case. A token allocates nothing once
+// a thread's scratch space has grown, but for the list of log-probabilities that it hands out.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ class Sampler {
   // allowed-token bit set of a grammar, or empty. Fills *logprobs when the slot asked for them.
   TokenId sample(SlotId slot, std::span<float> logits, std::span<const std::uint32_t> mask,
                  TokenLogprobs* logprobs);
+  // The next token is known without a draw: remembers it.
+  void take(SlotId slot, TokenId token);
   bool wants_logprobs(SlotId slot) const;
 
   // Log-probabilities of one row: of `token` and what the query names. Used for prompt logprobs as
@@ -66,6 +68,7 @@ class Sampler {
 
  private:
   struct Slot;
+  Slot& slot_at(SlotId slot);
   std::int64_t vocab_size_;
   std::vector<std::unique_ptr<Slot>> slots_;  // by slot id
 };

@@ -63,6 +63,28 @@ TEST(Sampler, GrammarMaskAllowedIdsAndBias) {
   EXPECT_EQ(sample_once(p, {1, 3, 2, 3}), 0);
 }
 
+TEST(Sampler, GrammarMaskHoldsAgainstEveryOtherRule) {
+  SamplingParams p = greedy();
+  p.allowed_token_ids = {0};
+  EXPECT_EQ(sample_once(p, {1, 3, 2, 3}, {}, {}, {0b0100u}), 2);
+  p.allowed_token_ids = {2};
+  p.bad_words = {{2}};
+  p.min_tokens = 9;
+  p.end_token_ids = {2};
+  EXPECT_EQ(sample_once(p, {1, 3, 2, 3}, {}, {}, {0b1110u}), 2);
+  EXPECT_EQ(sample_once(p, {1, 3, 2, 3}, {}, {}, {0b0010u}), 1);
+}
+
+TEST(Sampler, TokenTakenWithoutADrawCounts) {
+  SamplingParams p = greedy();
+  p.presence_penalty = 2;
+  Sampler sampler(4);
+  sampler.add_slot(kSlot, p, {});
+  sampler.take(kSlot, 1);
+  std::vector<float> row{1, 3, 2, 2.5f};
+  EXPECT_EQ(sampler.sample(kSlot, row, {}, nullptr), 3);
+}
+
 TEST(Sampler, BitMaskBansWhatLiesBeyondIt) {
   std::vector<float> row(70, 1.0f);
   apply_bit_mask(row, std::vector<std::uint32_t>{~0u, 0x80000001u});
