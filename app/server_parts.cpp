@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "server/protocol/structured_fields.h"
 
 namespace quire {
 
@@ -43,6 +44,14 @@ void add_protocol_flags(CLI::App& command, ServerOptions& server) {
                    "Let requests bring a template");
   command.add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs,
                      "JSON object of template variables");
+  command.add_option_function<std::string>(
+      "--structured-outputs-config",
+      [&server](const std::string& text) {
+        const auto defaults = parse_structured_outputs_config(text);
+        if (!defaults) throw CLI::ValidationError(defaults.error().message);
+        server.structured_outputs = *defaults;
+      },
+      "JSON object: disable_any_whitespace, disable_additional_properties");
   command.add_flag("--enable-prompt-tokens-details", server.enable_prompt_tokens_details,
                    "Tell cached tokens in usage");
   command.add_flag("--return-tokens-as-token-ids", server.return_tokens_as_token_ids,

@@ -21,14 +21,16 @@ void set_log_level(const std::string& name);  // "debug", "info", "warning", "er
 class ServedText : public ModelTextService {
  public:
   explicit ServedText(const LoadedModel& model)
-      : ModelTextService(model.tokenizer.get(), model.chat_template.get()),
-        rows_(static_cast<std::size_t>(model.config.vocab_size)) {}
+      : ModelTextService(model.tokenizer.get(), model.chat_template.get(), &grammars_),
+        rows_(static_cast<std::size_t>(model.config.vocab_size)),
+        grammars_(model.tokenizer.get(), model.end_ids, rows_) {}
   std::size_t vocab_size() const override {
     return std::min(rows_, ModelTextService::vocab_size());
   }
 
  private:
   std::size_t rows_;
+  GrammarCompiler grammars_;
 };
 
 }  // namespace quire

@@ -71,8 +71,9 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   stats_.step_in_flight = true;
   stats_.step_started_s = start_s;
   publish();
+  masks_.start(scheduler_.grammars(plan));
   executor_->submit(plan);
-  executor_->sample({});
+  executor_->sample(masks_.finish());
   StepResult result = executor_->wait();
   costs_.last_step_s = now_s() - start_s;
   stats_.step_in_flight = false;

@@ -5,6 +5,7 @@
 
 #include "engine/engine_log.h"
 #include "engine/engine_shared.h"
+#include "engine/mask_filler.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
 
@@ -40,6 +41,7 @@ class EngineLoop {
   EngineObserver* observer_;
   Scheduler scheduler_;
   StepCosts costs_;
+  MaskFiller masks_;
   EngineLog log_;
   EngineStats stats_;          // this thread's copy; published under the lock
   std::size_t num_taken_ = 0;  // requests handed to the scheduler, still counted in the inbox

@@ -59,12 +59,22 @@ class FakeDevice : public Executor {
   }
   void warm_up() override {}
   void submit(const StepPlan& plan) override { plan_ = plan; }
-  void sample(std::span<const TokenMask>) override {}
+  void sample(std::span<const TokenMask> masks) override { masks_ = masks; }
   StepResult wait() override {
     if (step_s_ > 0) std::this_thread::sleep_for(std::chrono::duration<double>(step_s_));
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !held_; });
-    return device_.run(plan_);
+    StepResult result = device_.run(plan_);
+    for (std::size_t i = 0; i < masks_.size(); ++i) {
+      if (plan_.rows[i].sample && !masks_[i].bits.empty())
+        result.rows[i].token = next_allowed(masks_[i], result.rows[i].token);
+    }
+    for (std::size_t f = 0; f < plan_.forks.size() && !masks_.empty(); ++f) {
+      const TokenMask& mask = masks_[static_cast<std::size_t>(plan_.forks[f].row)];
+      if (!mask.bits.empty())
+        result.forks[f].token = next_allowed(mask, result.forks[f].token + static_cast<TokenId>(f));
+    }
+    return result;
   }
   void hold(bool held) {
     {
@@ -75,10 +85,21 @@ class FakeDevice : public Executor {
   }
 
  private:
+  static TokenId next_allowed(const TokenMask& mask, TokenId token) {
+    const auto count = static_cast<TokenId>(mask.bits.size() * 32);
+    for (TokenId i = 0; i < count; ++i) {
+      const auto id = static_cast<std::size_t>((token + i) % count);
+      if ((mask.bits[id / 32] >> (id % 32) & 1) != 0) return static_cast<TokenId>(id);
+    }
+    ADD_FAILURE() << "nothing is allowed";
+    return token;
+  }
+
   FakeExecutor device_;
   double step_s_;
   Capacity capacity_;
   StepPlan plan_;
+  std::span<const TokenMask> masks_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool held_ = false;
@@ -104,6 +125,7 @@ class Client {
         all.completion_tokens = delta->completion_tokens;
         if (delta->finish) {
           all.finish = delta->finish;
+          all.error = delta->error;
           all.stop_string = delta->stop_string;
           all.stop_token = delta->stop_token;
           return all;

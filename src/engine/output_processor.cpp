@@ -66,6 +66,7 @@ bool OutputProcessor::apply(SequenceUpdate update, double time_s) {
   delta.completion_tokens = live.timings.generation_tokens;
   delta.finish = update.finish;
   delta.stop_token = update.stop_token;
+  delta.error = std::move(update.error);
   if (update.finish && !delta.stop_string) append_rest(live, delta);
   if (delta.stop_string) {
     delta.finish = FinishReason::kStop;
@@ -103,7 +104,8 @@ void OutputProcessor::append_token(Live& live, SequenceUpdate& update, std::size
   delta.tokens.push_back(std::move(token));
   ++live.timings.generation_tokens;
 
-  const bool ends = update.finish == FinishReason::kStop && i + 1 == update.tokens.size();
+  const bool ends = update.finish == FinishReason::kStop && i + 1 == update.tokens.size() &&
+                    !update.text_ends_with_token;
   const bool shown_stop_token = update.stop_token && live.request.stop.include_stop_str_in_output;
   if (ends && !shown_stop_token) return;
   std::string text = live.detokenizer.push(id);

@@ -15,6 +15,7 @@
 #include "engine/repetition.h"
 #include "sampling/sampler.h"
 #include "sampling/sampling_params.h"
+#include "text/grammar.h"
 
 namespace quire {
 
@@ -43,6 +44,10 @@ struct Request {
   std::optional<BeamParams>
       beam;  // beam search: all choices of the family come to one Scheduler::add
   StopRules stop;
+  // What the answer must fit; null: anything. It begins after the first grammar_start among the
+  // generated tokens (the end of the reasoning), at once when that is empty.
+  std::shared_ptr<const Grammar> grammar;
+  std::vector<TokenId> grammar_start;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
   // Special tokens whose text is shown all the same: marks that the API layer reads. Null: none.

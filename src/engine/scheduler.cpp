@@ -71,6 +71,21 @@ void Scheduler::release(SequenceKv&& kv) {
   }
 }
 
+std::vector<std::shared_ptr<SequenceGrammar>> Scheduler::grammars(const StepPlan& plan) const {
+  std::vector<std::shared_ptr<SequenceGrammar>> grammars;
+  const auto step = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                 [&](const Step& s) { return s.number == plan.step; });
+  if (step == in_flight_.end()) return grammars;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const auto found = by_id_.find(step->sequences[i]);
+    if (!plan.rows[i].sample || found == by_id_.end() || found->second->grammar == nullptr)
+      continue;
+    grammars.resize(plan.rows.size());
+    grammars[i] = found->second->grammar;
+  }
+  return grammars;
+}
+
 SchedulerStats Scheduler::stats() const {
   return {static_cast<std::int32_t>(running_.size()),
           static_cast<std::int32_t>(waiting_.size()),

@@ -48,6 +48,8 @@ struct SequenceUpdate {
   std::vector<float> embedding;  // of the prompt, when that is what was asked for
   std::optional<FinishReason> finish;
   std::optional<TokenId> stop_token;  // stop_token_ids hit (not eos)
+  std::optional<Error> error;         // with kError
+  bool text_ends_with_token = false;  // with kStop: the last token is text, not an end token
   std::int32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   bool first_token = false;
   bool forked = false;     // another choice computed its prompt
@@ -80,6 +82,9 @@ class Scheduler {
   // in order, and one may be made before the last is applied. A plan without rows may still add
   // nothing but remove slots: it is submitted unless empty(); applying it does nothing.
   StepPlan plan(double now_s, const StepCosts& costs);
+  // The grammars of the rows that draw a token: one per row of a planned step, null for rows
+  // without; empty when no row has one. Asked for when all steps before it are applied.
+  std::vector<std::shared_ptr<SequenceGrammar>> grammars(const StepPlan& plan) const;
   // Takes the result of a planned step; returns what happened, by sequence, in the order of rows.
   std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double now_s);
   bool has_work() const { return !running_.empty() || !waiting_.empty(); }

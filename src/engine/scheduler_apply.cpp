@@ -96,6 +96,7 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
   update.id = sequence.request.id;
   if (row.sample) {
     sequence.tokens.push_back(result.token);
+    if (sequence.grammar != nullptr) sequence.grammar->accept(result.token);
     update.tokens.push_back(result.token);
     if (result.has_logprobs) update.logprobs.push_back(result.logprobs);
   }
@@ -117,18 +118,34 @@ SequenceUpdate Scheduler::make_update(Sequence& sequence, const StepPlan::Row& r
   return update;
 }
 
-// End token, then the request's stop tokens, then repetition (none before min_tokens), then
-// lengths.
+// A grammar that has ended or failed; end token, then the request's stop tokens, then repetition
+// (none before min_tokens), then lengths. A grammar that allows nothing more ends the text whatever
+// min_tokens and ignore_eos say.
 void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) const {
   const StopRules& stop = sequence.request.stop;
+  const SequenceGrammar* const grammar = sequence.grammar.get();
+  if (grammar != nullptr && grammar->error()) {
+    update.finish = FinishReason::kError;
+    update.error = grammar->error();
+    update.tokens.clear();  // drawn without a mask
+    update.logprobs.clear();
+    return;
+  }
   const bool may_stop =
       sequence.num_generated() >= std::max(1, sequence.request.sampling->min_tokens);
   const TokenId last = sequence.tokens.back();
-  if (may_stop && !stop.ignore_eos && contains(stop.eos_ids, last)) {
+  const bool is_eos = contains(stop.eos_ids, last);
+  if (grammar != nullptr && grammar->ended()) {
+    update.finish = FinishReason::kStop;
+    if (!is_eos && contains(stop.stop_token_ids, last)) update.stop_token = last;
+  } else if (may_stop && !stop.ignore_eos && is_eos) {
     update.finish = FinishReason::kStop;
   } else if (may_stop && contains(stop.stop_token_ids, last)) {
     update.finish = FinishReason::kStop;
     update.stop_token = last;
+  } else if (grammar != nullptr && grammar->complete_without_end()) {
+    update.finish = FinishReason::kStop;
+    update.text_ends_with_token = true;
   } else if (may_stop && stop.repetition.max_pattern_size > 0 &&
              repeats(
                  std::span(sequence.tokens).subspan(static_cast<std::size_t>(sequence.num_prompt)),

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "engine/beam_group.h"
 #include "engine/request.h"
+#include "engine/sequence_grammar.h"
 #include "kv/kv_cache_manager.h"
 
 namespace quire {
@@ -23,6 +24,7 @@ struct Sequence {
     if (request.sampling->prompt_logprobs >= 0) {
       prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
     }
+    if (request.grammar != nullptr) grammar = std::make_shared<SequenceGrammar>(request);
   }
 
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
@@ -50,8 +52,9 @@ struct Sequence {
   std::int32_t num_computed = 0;
   std::int32_t cached_tokens = 0;  // prefix hit at the first admission
   SequenceKv kv;
-  SlotId slot = kNoSlot;   // executor's; from the first step to the end
-  double scheduled_s = 0;  // when its first step was planned
+  std::shared_ptr<SequenceGrammar> grammar;  // null: none. Shared with a step's masks only
+  SlotId slot = kNoSlot;                     // executor's; from the first step to the end
+  double scheduled_s = 0;                    // when its first step was planned
   std::int32_t num_prompt_logprobs_planned = 0;
   // Collected so far, through chunks and preemptions; null when not wanted. Choices that went on
   // from one prompt share it.

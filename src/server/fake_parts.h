@@ -16,6 +16,7 @@
 #include "server/api_server.h"
 #include "server/generator.h"
 #include "server/text_service.h"
+#include "text/test_vocab.h"
 
 namespace quire {
 
@@ -50,12 +51,27 @@ class FakeText : public TextService {
     return std::string(input.messages_json) + std::string(input.tools_json) +
            (input.add_generation_prompt ? "A:" + opening : "");
   }
+  // By a real compiler over a byte-level vocabulary; remembers what was asked for.
+  Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const override {
+    std::lock_guard lock(mutex_);
+    specs_.push_back(spec);
+    return grammars_.compile(spec);
+  }
+  std::vector<GrammarSpec> specs() const {
+    std::lock_guard lock(mutex_);
+    return specs_;
+  }
 
   std::string template_source;  // shows which parsers to use
   std::string opening;          // what the template adds to the assistant's turn
 
  private:
   std::vector<std::string> spelled_;
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      std::move(Tokenizer::from_vocab(test::byte_level_spec({}, {"<end>"})).value());
+  mutable GrammarCompiler grammars_{tokenizer_.get(), {kEnd}, 257};
+  mutable std::mutex mutex_;
+  mutable std::vector<GrammarSpec> specs_;
 };
 
 // Answers each request on a thread of its own: the script's tokens, one delta each, until

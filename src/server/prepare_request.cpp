@@ -121,6 +121,19 @@ std::vector<Request> make_choices(const ProtocolContext& context, Request reques
   return requests;
 }
 
+// What the answer must fit, compiled; an error speaks of the request's field.
+Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
+                                                       const CommonRequest& request) {
+  GrammarSpec spec = *request.grammar;
+  const StructuredOutputDefaults& defaults = context.options->structured_outputs;
+  spec.disable_any_whitespace |= defaults.disable_any_whitespace && !spec.has_whitespace_pattern;
+  spec.disable_additional_properties |= defaults.disable_additional_properties;
+  auto grammar = context.text->compile_grammar(spec);
+  if (grammar || grammar.error().code != ErrorCode::kInvalidArgument) return grammar;
+  return field_error(request.grammar_field, "`{}`: {}", request.grammar_field,
+                     grammar.error().message);
+}
+
 }  // namespace
 
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model) {
@@ -232,6 +245,9 @@ Result<RequestTemplate> make_template(const ProtocolContext& context,
   if (!request.ignore_eos) sampling.end_token_ids = options.eos_ids;
   sampling.end_token_ids.insert(sampling.end_token_ids.end(), stop.stop_token_ids.begin(),
                                 stop.stop_token_ids.end());
+  if (request.grammar) {
+    QUIRE_ASSIGN(out.grammar, compile_grammar(context, request));
+  }
   return out;
 }
 
@@ -256,6 +272,8 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
   out.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));
   out.sampling = std::make_shared<const SamplingParams>(std::move(parts.sampling));
   out.stop = std::move(parts.stop);
+  out.grammar = std::move(parts.grammar);
+  out.grammar_start = std::move(parts.grammar_start);
   out.skip_special_tokens = request.skip_special_tokens;
   out.spaces_between_special_tokens = request.spaces_between_special_tokens;
   out.cache_salt = request.cache_salt.empty() ? 0 : hash_text(request.cache_salt);

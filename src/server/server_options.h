@@ -35,6 +35,12 @@ struct CorsOptions {  // vLLM's --allowed-origins, -methods, -headers, --allow-c
   bool allow_credentials = false;
 };
 
+// Of every answer that must fit a schema; a request can add to it. vLLM's
+// --structured-outputs-config.
+struct StructuredOutputDefaults {
+  bool disable_any_whitespace = false, disable_additional_properties = false;
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;  // 0: any free one, told by ApiServer::port()
@@ -59,6 +65,7 @@ struct ServerOptions {
   EmbeddingOptions embedding;
   std::optional<std::uint64_t> seed;  // of the generator of fresh seeds; absent: from the system
 
+  StructuredOutputDefaults structured_outputs;
   // Of the answers' calls and reasoning; empty or "auto": from the chat template; "none": off.
   std::string tool_call_parser, reasoning_parser;
   bool exclude_tools_when_tool_choice_none = false;  // the template then does not see them

@@ -4,8 +4,9 @@
 
 namespace quire {
 
-ModelTextService::ModelTextService(const Tokenizer* tokenizer, const ChatTemplate* chat_template)
-    : tokenizer_(tokenizer), chat_template_(chat_template) {
+ModelTextService::ModelTextService(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
+                                   GrammarCompiler* grammars)
+    : tokenizer_(tokenizer), chat_template_(chat_template), grammars_(grammars) {
   const auto vocab_size = static_cast<TokenId>(tokenizer->vocab_size());
   for (TokenId id = 0; id < vocab_size; ++id) {
     max_token_bytes_ = std::max(max_token_bytes_, tokenizer->token_bytes(id).size());
@@ -49,6 +50,14 @@ Result<std::string> ModelTextService::render(const ChatTemplate::Input& input,
   }
   QUIRE_ASSIGN(auto own, ChatTemplate::create(template_source, tokenizer_->special()));
   return own->render(input);
+}
+
+Result<std::shared_ptr<const Grammar>> ModelTextService::compile_grammar(
+    const GrammarSpec& spec) const {
+  if (grammars_ == nullptr) {
+    return make_error(ErrorCode::kUnsupported, "there is no constrained output here");
+  }
+  return grammars_->compile(spec);
 }
 
 }  // namespace quire

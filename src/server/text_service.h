@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "text/chat_template.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace quire {
@@ -32,12 +34,16 @@ class TextService {
   // With template_source empty, the model's own template.
   virtual Result<std::string> render(const ChatTemplate::Input& input,
                                      std::string_view template_source) const = 0;
+  // May take seconds; what was compiled lately is kept.
+  virtual Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const = 0;
 };
 
-// The model's own; both pointers outlive it, chat_template may be null (a base model).
+// The model's own; the pointers outlive it. chat_template may be null (a base model), and
+// grammars (then there is no constrained output).
 class ModelTextService : public TextService {
  public:
-  ModelTextService(const Tokenizer* tokenizer, const ChatTemplate* chat_template);
+  ModelTextService(const Tokenizer* tokenizer, const ChatTemplate* chat_template,
+                   GrammarCompiler* grammars = nullptr);
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       bool add_special_tokens) const override;
   std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const override;
@@ -50,10 +56,12 @@ class ModelTextService : public TextService {
   std::optional<TokenId> special_token(std::string_view text) const override;
   Result<std::string> render(const ChatTemplate::Input& input,
                              std::string_view template_source) const override;
+  Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const override;
 
  private:
   const Tokenizer* tokenizer_;
   const ChatTemplate* chat_template_;
+  GrammarCompiler* grammars_;
   std::size_t max_token_bytes_ = 1;
 };
 

@@ -1,7 +1,8 @@
-//! Tokenizers and chat templates for Quire's text layer (src/text). Everything here is immutable
-//! once built and may be called from several threads. Errors are messages for the user; those of
-//! our own faults begin with "internal error: ".
+//! Tokenizers, chat templates and grammars for Quire's text layer (src/text). Everything here but a
+//! grammar's matcher is immutable once built and may be called from several threads. Errors are
+//! messages for the user; those of our own faults begin with "internal error: ".
 
+mod grammar;
 mod guard;
 mod jinja;
 mod pre_tokenizers;
@@ -12,6 +13,7 @@ mod vocab;
 
 use cxx::{CxxString, CxxVector};
 
+use grammar::{CompiledGrammar, GrammarMatcher, GrammarVocab};
 use guard::guard;
 use template::Template;
 use tokenizer::TextTokenizer;
@@ -47,6 +49,31 @@ mod ffi {
         continue_final_message: bool,
     }
 
+    /// What a grammar is made from; see grammar/source.rs.
+    #[derive(Clone, Copy)]
+    enum GrammarKind {
+        JsonSchema,
+        Regex,
+        Choice,
+        Grammar,
+        StructuralTag,
+    }
+
+    struct GrammarInput<'a> {
+        kind: GrammarKind,
+        text: &'a [u8],
+        has_whitespace_pattern: bool,
+        whitespace_pattern: &'a [u8],
+        no_whitespace: bool,
+        closed_objects: bool,
+    }
+
+    /// only: the allowed token when there is but one, else -1.
+    struct MaskCount {
+        allowed: u32,
+        only: i64,
+    }
+
     extern "Rust" {
         type TextTokenizer;
         fn tokenizer_from_json(json: &[u8], config: &[u8]) -> Result<Box<TextTokenizer>>;
@@ -79,6 +106,33 @@ mod ffi {
         type Template;
         fn template_new(source: &[u8], names: SpecialNames) -> Result<Box<Template>>;
         fn template_render(chat: &Template, input: &ChatInput) -> Result<String>;
+
+        type GrammarVocab;
+        /// Token i's bytes end at byte_ends[i] and start where those of i-1 end.
+        fn grammar_vocab(
+            bytes: &[u8],
+            byte_ends: &[u64],
+            special: &[u8],
+            end_ids: &[u32],
+        ) -> Result<Box<GrammarVocab>>;
+        type CompiledGrammar;
+        fn grammar_compile(
+            vocab: &GrammarVocab,
+            input: &GrammarInput,
+        ) -> Result<Box<CompiledGrammar>>;
+        type GrammarMatcher;
+        fn grammar_matcher(
+            grammar: &CompiledGrammar,
+            more_ends: &[u32],
+            end_allowed: bool,
+        ) -> Result<Box<GrammarMatcher>>;
+        fn matcher_fork(matcher: &GrammarMatcher) -> Result<Box<GrammarMatcher>>;
+        /// False when the token may not follow.
+        fn matcher_accept(matcher: &mut GrammarMatcher, token: u32) -> Result<bool>;
+        fn matcher_fill(matcher: &mut GrammarMatcher, words: &mut [u32]) -> Result<MaskCount>;
+        fn matcher_accepting(matcher: &mut GrammarMatcher) -> Result<bool>;
+        fn is_complete(self: &GrammarMatcher) -> bool;
+        fn is_ended(self: &GrammarMatcher) -> bool;
     }
 }
 
@@ -139,6 +193,84 @@ fn template_new(source: &[u8], names: ffi::SpecialNames) -> Result<Box<Template>
 
 fn template_render(chat: &Template, input: &ffi::ChatInput) -> Result<String, String> {
     guard(|| chat.render(input))
+}
+
+fn grammar_vocab(
+    bytes: &[u8],
+    byte_ends: &[u64],
+    special: &[u8],
+    end_ids: &[u32],
+) -> Result<Box<GrammarVocab>, String> {
+    guard(|| {
+        let mut begin = 0;
+        let mut words = Vec::with_capacity(byte_ends.len());
+        for &end in byte_ends {
+            let end = usize::try_from(end).map_err(|e| e.to_string())?;
+            words.push(bytes.get(begin..end).ok_or("internal error: token bytes out of range")?);
+            begin = end;
+        }
+        let special = special.iter().map(|&mark| mark != 0).collect();
+        GrammarVocab::new(&words, special, end_ids).map(Box::new)
+    })
+}
+
+fn grammar_compile(
+    vocab: &GrammarVocab,
+    input: &ffi::GrammarInput,
+) -> Result<Box<CompiledGrammar>, String> {
+    guard(|| vocab.compile(&grammar_source(input)?).map(Box::new))
+}
+
+fn grammar_source(input: &ffi::GrammarInput) -> Result<grammar::Source, String> {
+    let utf8 = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).map_err(|_| "the grammar is not valid UTF-8")?;
+        Ok::<_, String>(text.to_string())
+    };
+    let text = utf8(input.text)?;
+    let whitespace_pattern = match input.has_whitespace_pattern {
+        true => Some(utf8(input.whitespace_pattern)?),
+        false => None,
+    };
+    let options = grammar::Options {
+        whitespace_pattern,
+        no_whitespace: input.no_whitespace,
+        closed_objects: input.closed_objects,
+    };
+    Ok(match input.kind {
+        ffi::GrammarKind::JsonSchema => grammar::Source::JsonSchema(text, options),
+        ffi::GrammarKind::Regex => grammar::Source::Regex(text),
+        ffi::GrammarKind::Choice => grammar::Source::Choice(text),
+        ffi::GrammarKind::Grammar => grammar::Source::Grammar(text),
+        ffi::GrammarKind::StructuralTag => grammar::Source::StructuralTag(text, options),
+        _ => return Err("internal error: kind of grammar".to_string()),
+    })
+}
+
+fn grammar_matcher(
+    grammar: &CompiledGrammar,
+    more_ends: &[u32],
+    end_allowed: bool,
+) -> Result<Box<GrammarMatcher>, String> {
+    guard(|| Ok::<_, String>(Box::new(grammar.matcher(more_ends, end_allowed))))
+}
+
+fn matcher_fork(matcher: &GrammarMatcher) -> Result<Box<GrammarMatcher>, String> {
+    guard(|| Ok::<_, String>(Box::new(matcher.fork())))
+}
+
+fn matcher_accept(matcher: &mut GrammarMatcher, token: u32) -> Result<bool, String> {
+    guard(|| matcher.accept(token))
+}
+
+fn matcher_fill(matcher: &mut GrammarMatcher, words: &mut [u32]) -> Result<ffi::MaskCount, String> {
+    guard(|| {
+        let count = matcher.fill_mask(words)?;
+        Ok::<_, String>(ffi::MaskCount { allowed: count.allowed, only: count.only })
+    })
+}
+
+fn matcher_accepting(matcher: &mut GrammarMatcher) -> Result<bool, String> {
+    guard(|| matcher.is_accepting())
 }
 
 fn strings(what: &str, list: &CxxVector<CxxString>) -> Result<Vec<String>, String> {

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "server/protocol/structured_fields.h"
+
 namespace quire {
 namespace {
 
@@ -19,8 +21,6 @@ constexpr double kMaxLengthPenalty = 100;
 constexpr unsigned kAll = kOpenAi | kVllm | kLlamaCpp;
 constexpr std::string_view kLogitBiasSchema = R"({"type": "object",
     "propertyNames": {"pattern": "^[0-9]+$"}, "additionalProperties": {"type": "number"}})";
-constexpr std::string_view kResponseFormatSchema = R"({"type": "object", "required": ["type"],
-    "properties": {"type": {"const": "text"}}})";
 
 std::span<const Field<StreamOptions>> stream_option_fields() {
   static constexpr std::array kTable{
@@ -92,19 +92,6 @@ Status read_early_stopping(R& request, const json::value& value, const Field<R>&
 }
 Status read_thinking_budget(R&, const json::value& value, const Field<R>& field) {
   return read_only(value, field.name, -1, -1);
-}
-
-Status read_response_format(R&, const json::value& value, const Field<R>& field) {
-  const auto* object = value.if_object();
-  const auto* type = object == nullptr ? nullptr : object->if_contains("type");
-  if (type == nullptr || !type->is_string()) {
-    return field_error(field.name, "`response_format` must be an object with a \"type\"");
-  }
-  if (type->get_string() == "text") return {};
-  const auto& name = type->get_string();
-  return field_error(
-      field.name, "`response_format` of type \"{}\" is not supported by this version: use \"text\"",
-      std::string_view(name.data(), name.size()));
 }
 
 std::span<const Field<CommonRequest>> sampling_fields() {
@@ -206,14 +193,6 @@ std::span<const Field<CommonRequest>> output_fields() {
           .is(kVllm, "false", "Show token ids of prompt and answer"),
       bool_field<&R::return_tokens_as_token_ids>("return_tokens_as_token_ids")
           .is(kVllm, "false", "Spell tokens of log-probabilities as `token_id:N`"),
-      custom_field<R>("response_format", kResponseFormatSchema, &read_response_format)
-          .is(kOpenAi | kVllm, R"({"type": "text"})", "Form of the answer"),
-      unsupported_field<R>("structured_outputs").is(kVllm, "null", "Form of the answer"),
-      unsupported_field<R>("guided_json")
-          .is(kVllm, "null", "Older name of structured_outputs.json"),
-      unsupported_field<R>("guided_regex").is(kVllm, "null", "Older name"),
-      unsupported_field<R>("guided_choice").is(kVllm, "null", "Older name"),
-      unsupported_field<R>("guided_grammar").is(kVllm, "null", "Older name"),
   };
   return kTable;
 }
@@ -257,7 +236,8 @@ std::span<const Field<CommonRequest>> request_fields() {
 std::span<const Field<CommonRequest>> common_fields() {
   static const std::vector<Field<R>> kTable = [] {
     std::vector<Field<R>> all;
-    for (const auto part : {request_fields(), sampling_fields(), end_fields(), output_fields()})
+    for (const auto part :
+         {request_fields(), sampling_fields(), end_fields(), output_fields(), structured_fields()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -302,13 +282,14 @@ Status check_beam_search(const CommonRequest& request) {
                        "beam search takes at most {} beams, but {} were asked for", kMaxBeams,
                        request.num_candidates());
   }
-  const std::array<std::pair<const char*, bool>, 9> kNotWithBeams{{
+  const std::array<std::pair<const char*, bool>, 10> kNotWithBeams{{
       {"presence_penalty", request.presence_penalty != 0},
       {"frequency_penalty", request.frequency_penalty != 0},
       {"repetition_penalty", request.repetition_penalty.value_or(1) != 1},
       {"logit_bias", !request.logit_bias.empty()},
       {"allowed_token_ids", request.allowed_token_ids.has_value()},
       {"bad_words", !request.bad_words.empty()},
+      {request.grammar_field.c_str(), request.grammar.has_value()},
       {"dry_multiplier", request.dry_multiplier != 0},
       {"logprob_token_ids", !request.logprob_token_ids.empty()},
       {"repetition_detection", request.repetition.max_pattern_size != 0},

@@ -73,11 +73,36 @@ const Case kCommon[] = {
     {"priority", "3", "priority"},
     {"cache_salt", "\"\"", "cache_salt"},
     {"response_format", "{\"type\": \"text\"}", ""},
-    {"response_format", "{\"type\": \"json_object\"}", "response_format"},
+    {"response_format", "{\"type\": \"json_object\"}", ""},
+    {"response_format", "{}", "response_format"},
+    {"response_format", "{\"type\": \"xml\"}", "\"xml\""},
+    {"response_format", "{\"type\": \"json_schema\"}", "needs"},
+    {"response_format", "{\"type\": \"json_schema\", \"json_schema\": {\"schema\": \"x\"}}",
+     "must be an object"},
+    {"response_format",
+     "{\"type\": \"json_schema\", \"json_schema\": {\"schema\": {}, \"strict\": 1}}", "strict"},
+    {"response_format",
+     "{\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"schema\": {}}}", ""},
     {"response_format", "\"text\"", "response_format"},
-    {"structured_outputs", "{\"choice\": [\"a\"]}", "structured_outputs"},
+    {"structured_outputs", "{\"choice\": [\"a\"]}", ""},
+    {"structured_outputs", "{}", "needs one of"},
+    {"structured_outputs", "[]", "an object"},
+    {"structured_outputs", "{\"choice\": []}", "at least one"},
+    {"structured_outputs", "{\"choice\": [1]}", "structured_outputs.choice[0]"},
+    {"structured_outputs", "{\"choice\": \"a\"}", "a list"},
+    {"structured_outputs", "{\"regex\": \"a\", \"choice\": [\"a\"]}", "give one"},
+    {"structured_outputs", "{\"regexp\": \"a\"}", "not known"},
+    {"structured_outputs", "{\"json_object\": false}", "needs one of"},
+    {"structured_outputs", "{\"json_object\": true, \"regex\": null}", ""},
+    {"structured_outputs", "{\"json\": {}, \"whitespace_pattern\": 1}", "whitespace_pattern"},
+    {"structured_outputs",
+     "{\"json\": {}, \"whitespace_pattern\": \"\", \"disable_any_whitespace\": true}", "give one"},
     {"structured_outputs", "null", ""},
-    {"guided_json", "{\"type\": \"string\"}", "guided_json"},
+    {"guided_json", "{\"type\": \"string\"}", ""},
+    {"guided_json", "1", "guided_json"},
+    {"guided_choice", "[\"a\"]", ""},
+    {"guided_regex", "[]", "guided_regex"},
+    {"guided_whitespace_pattern", "\" \"", "needs `guided_json`"},
     {"use_beam_search", "false", ""},
     {"use_beam_search", "true", ""},
     {"use_beam_search", "1", "use_beam_search"},
@@ -189,11 +214,44 @@ TEST(CompletionRequest, BeamSearchSaysWhatItCannotDo) {
       {"repetition_penalty", R"("repetition_penalty": 1.1)"},
       {"logit_bias", R"("logit_bias": {"5": 1})"},
       {"allowed_token_ids", R"("allowed_token_ids": [1])"},
-      {"bad_words", R"("bad_words": ["x"])"}};
+      {"bad_words", R"("bad_words": ["x"])"},
+      {"guided_regex", R"("guided_regex": "x")"}};
   for (const auto& [field, fields] : refused) {
     const auto request = parse(fields);
     ASSERT_FALSE(request) << fields;
     EXPECT_EQ(request.error().param, field);
+  }
+}
+
+TEST(CompletionRequest, WhatTheAnswerMustFit) {
+  const auto parse = [](const std::string& fields) {
+    return parse_completion_request(R"({"prompt": "x", )" + fields + "}");
+  };
+  const auto grammar = [&](const std::string& fields) { return *parse(fields).value().grammar; };
+  const std::string wrapped =
+      R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true,
+      "schema": {"type": "null", "title": 1}}})";
+  EXPECT_EQ(grammar(wrapped).text, R"({"type":"null","title":1})");
+  EXPECT_EQ(grammar(R"("response_format": {"type": "json_object", "schema": {"enum": [1]}})").text,
+            R"({"enum":[1]})");
+  EXPECT_EQ(grammar(R"("response_format": {"type": "json_object"})"), json_object_spec());
+  EXPECT_FALSE(parse(R"("response_format": {"type": "text"})").value().grammar);
+  const GrammarSpec spec =
+      grammar(R"("structured_outputs": {"json": "{\"a\": 1}", "disable_any_whitespace": true})");
+  EXPECT_EQ(spec.text, R"({"a": 1})");
+  EXPECT_TRUE(spec.disable_any_whitespace);
+  const GrammarSpec guided =
+      grammar(R"("guided_whitespace_pattern": " ", "guided_json": {"enum": [1]})");
+  EXPECT_TRUE(guided.has_whitespace_pattern);
+  EXPECT_EQ(guided.whitespace_pattern, " ");
+  EXPECT_EQ(grammar(R"("guided_choice": ["a", "b"])").kind, GrammarSpec::Kind::kChoice);
+  EXPECT_EQ(parse(R"("structured_outputs": {"regex": "a"})").value().grammar_field,
+            "structured_outputs.regex");
+  for (const std::string& more : {std::string(R"("guided_regex": "a")"),
+                                  std::string(R"("structured_outputs": {"regex": "a"})")}) {
+    const auto both = parse(wrapped + ", " + more);
+    ASSERT_FALSE(both);
+    EXPECT_NE(both.error().message.find("give one"), std::string::npos) << both.error().message;
   }
 }
 
