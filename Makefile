@@ -148,6 +148,12 @@ test-tokenizers: build model ## tokenizers and chat templates against the Python
 	.cache/tokenizers/venv/bin/pip install -q tokenizers==0.23.3 transformers==5.24.0 gguf==0.19.0
 	.cache/tokenizers/venv/bin/python scripts/make_tokenizer_parity.py check
 
+.PHONY: test-json-schema
+test-json-schema: build ## answers under the schemas of the official JSON-Schema test suite validate (installs jsonschema)
+	python3 -m venv .cache/json-schema/venv
+	.cache/json-schema/venv/bin/pip install -q jsonschema==4.26.0
+	.cache/json-schema/venv/bin/python scripts/json_schema_suite.py
+
 .PHONY: fuzz
 fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
 	scripts/setup.sh fuzz

@@ -58,6 +58,7 @@ class FamilyRun {
                                    const float* logits) { keep(plan, rows, positions, logits); });
     while (scheduler_.has_work()) step();
     runner_.submit(scheduler_.plan(0, {}));  // the executor forgets the last slots
+    runner_.sample({});
     runner_.wait();
     runner_.set_logits_hook({});
     family_.preemptions = scheduler_.stats().preemptions;
@@ -74,6 +75,7 @@ class FamilyRun {
       family_.prompt_tokens += std::max(0, std::min(row.num_tokens, prompt_size_ - row.start_pos));
     }
     runner_.submit(plan);
+    runner_.sample({});
     for (const SequenceUpdate& update : scheduler_.apply(plan, runner_.wait(), 0)) {
       auto& tokens = family_.choices.at(update.id.value - 1).tokens;
       tokens.insert(tokens.end(), update.tokens.begin(), update.tokens.end());

@@ -73,7 +73,7 @@ fn push_escape(out: &mut String, c: char, in_negated_class: bool) {
         's' if !in_negated_class => out.push_str("[ \\t\\n\\r\\f\\x0B]"),
         'Z' => out.push_str("\\z"),
         '/' => out.push('/'),
-        _ if NEEDS_NO_ESCAPE.contains(c) => out.push(c),
+        _ if NEEDS_NO_ESCAPE.contains(c) || !c.is_ascii_graphic() => out.push(c),
         _ => {
             out.push('\\');
             out.push(c);
