@@ -233,6 +233,19 @@ TEST_F(GrammarTest, References) {
                     R"({"b":true})"));
 }
 
+TEST_F(GrammarTest, BranchesThatExcludeEachOther) {
+  // A tagged union as pydantic writes it.
+  const std::string pets = R"({"oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}],
+      "discriminator": {"propertyName": "kind"}, "$defs": {
+      "Cat": {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+              "required": ["kind", "lives"], "additionalProperties": false},
+      "Dog": {"type": "object", "properties": {"kind": {"const": "dog"}},
+              "required": ["kind"], "additionalProperties": false}}})";
+  EXPECT_TRUE(takes(Kind::kJsonSchema, pets, R"({"kind":"cat","lives":9})"));
+  EXPECT_TRUE(takes(Kind::kJsonSchema, pets, R"({"kind":"dog"})"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, pets, R"({"kind":"dog","lives":9})"));
+}
+
 TEST_F(GrammarTest, RefusedSchemasTellKeywordAndPath) {
   const auto expect = [this](const char* schema, const char* part) {
     EXPECT_NE(refusal(Kind::kJsonSchema, schema).find(part), std::string::npos)

@@ -17,6 +17,7 @@ pub struct Checker<'a> {
     root: &'a Value,
     closed_objects: bool,
     visited: HashSet<String>,
+    inlined: Vec<String>,
     depth: usize,
     num_schemas: usize,
     has_ids: bool,
@@ -49,6 +50,7 @@ pub fn prepare(schema: &Value, closed_objects: bool) -> Result<Value, String> {
         root: schema,
         closed_objects,
         visited: HashSet::new(),
+        inlined: Vec::new(),
         depth: 0,
         num_schemas: 0,
         has_ids: has_id(schema),
@@ -191,8 +193,29 @@ impl Checker<'_> {
             return Err(refusal(name, path, "is an empty list"));
         }
         let place = key(path, name);
-        let items = list.iter().enumerate();
-        items.map(|(i, item)| self.schema(item, &format!("{place}/{i}"))).collect()
+        let mut out = Vec::with_capacity(list.len());
+        for (i, item) in list.iter().enumerate() {
+            out.push(match self.branch_target(name, item) {
+                Some((pointer, target)) => {
+                    self.inlined.push(pointer.clone());
+                    let branch = self.schema(&target, &pointer)?;
+                    self.inlined.pop();
+                    branch
+                }
+                None => self.schema(item, &format!("{place}/{i}"))?,
+            });
+        }
+        Ok(Value::Array(out))
+    }
+
+    /// What a branch of "oneOf" refers to, which stands in its place: the compiler must see that
+    /// branches exclude each other, and does not look through references.
+    fn branch_target(&self, name: &str, item: &Value) -> Option<(String, Value)> {
+        let map = item.as_object().filter(|_| name == "oneOf" && !self.has_ids)?;
+        let only = map.keys().all(|k| k == "$ref" || keywords::lookup(k) == Some(Kind::Annotation));
+        let pointer = percent_decode(map.get("$ref")?.as_str()?.strip_prefix('#')?);
+        let target = self.root.pointer(&pointer).filter(|_| only)?;
+        (!self.inlined.contains(&pointer)).then(|| (pointer, target.clone()))
     }
 
     fn schema_map(
