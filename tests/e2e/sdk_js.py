@@ -6,7 +6,7 @@ import subprocess
 from quire_process import ROOT
 
 FOLDER = ROOT / "tests" / "conformance" / "js"
-LATER = {"tool_choice required", "tool_choice named, streamed", "json_schema"}  # tools, structured output
+LATER = {"tool_choice required", "tool_choice named, streamed"}  # tools
 
 
 def test_javascript_sdk(server):
