@@ -76,13 +76,18 @@ std::vector<std::shared_ptr<SequenceGrammar>> Scheduler::grammars(const StepPlan
   const auto step = std::find_if(in_flight_.begin(), in_flight_.end(),
                                  [&](const Step& s) { return s.number == plan.step; });
   if (step == in_flight_.end()) return grammars;
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    const auto found = by_id_.find(step->sequences[i]);
-    if (!plan.rows[i].sample || found == by_id_.end() || found->second->grammar == nullptr)
-      continue;
+  const auto add = [&](std::size_t row, RequestId id) {
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end() || found->second->grammar == nullptr) return;
     grammars.resize(plan.rows.size());
-    grammars[i] = found->second->grammar;
+    if (grammars[row] == nullptr) grammars[row] = found->second->grammar;
+  };
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    if (plan.rows[i].sample) add(i, step->sequences[i]);
   }
+  // A fork's grammar stands where its row's stands; the row's own sequence may have ended.
+  for (std::size_t f = 0; f < plan.forks.size(); ++f)
+    add(static_cast<std::size_t>(plan.forks[f].row), step->forks[f]);
   return grammars;
 }
 
