@@ -50,13 +50,10 @@ ModelSpec transformer_h(const ModelConfig& config, ActivationKind activation) {
 
 // Rows [head][q k v], which a GGUF has as q | k | v.
 Result<ModelSpec> bloom_spec(const ModelConfig& config) {
-  if (config.fields.boolean("apply_residual_connection_post_layernorm", false)) {
-    return make_error(
-        ErrorCode::kUnsupported,
-        "apply_residual_connection_post_layernorm is true: only pre-norm BLOOM is supported");
-  }
   ModelSpec model = transformer_h(config, ActivationKind::kGeluTanh);
   for (LayerSpec& layer : model.layers) {
+    layer.residual_after_norm =
+        config.fields.boolean("apply_residual_connection_post_layernorm", false);
     attention_of(layer).kv_heads = config.num_heads;
     attention_of(layer).layout = config.from_gguf ? QkvLayout::kFused : QkvLayout::kPerHead;
   }
@@ -66,7 +63,8 @@ Result<ModelSpec> bloom_spec(const ModelConfig& config) {
 }
 
 // expansion_ratio is ignored, as transformers does: the MLP is 4 * d_model wide (a GGUF says its
-// width).
+// width). Without ALiBi there are learned positions; both, and norms of q and k over all heads, as
+// the model's own code has them.
 Result<ModelSpec> mpt_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "transformer.blocks.");
@@ -88,7 +86,21 @@ Result<ModelSpec> mpt_spec(const ModelConfig& config) {
   }
   model.embedding = "transformer.wte";
   model.final_norm.name = "transformer.norm_f";
-  use_layer_norms(config, model, false);
+  use_layer_norms(config, model, !config.fields.boolean("no_bias", true));
+  for (LayerSpec& layer : model.layers) {
+    if (!config.fields.boolean("attn_config.qk_ln", false)) break;
+    AttentionSpec& attention = attention_of(layer);
+    attention.norm_all_heads = true;
+    attention.q_norm = layer_norm(config, "attn.q_ln", !config.fields.boolean("no_bias", true));
+    attention.k_norm = layer_norm(config, "attn.k_ln", !config.fields.boolean("no_bias", true));
+  }
+  if (!config.fields.boolean("attn_config.alibi", true)) {
+    model.ropes.clear();
+    for (LayerSpec& layer : model.layers) attention_of(layer).rope = -1;
+    if (config.fields.boolean("learned_pos_emb", true))
+      model.position_embedding = "transformer.wpe";
+    return model;
+  }
   use_alibi(model,
             mpt_slopes(config.num_heads, config.fields.number("attn_config.alibi_bias_max", 8.0)));
   return model;

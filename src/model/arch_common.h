@@ -52,6 +52,10 @@ std::int64_t period_of(const ModelConfig& config, std::initializer_list<std::str
 // The feed-forward width: the configuration's, or 4 * hidden (the GPT family's default).
 std::int32_t intermediate_or_4x(const ModelConfig& config);
 
+// Mamba 2's mixer, from fields with this prefix ("mamba_": Granite 4 and others, which have their
+// own spellings; empty: Mamba 2 itself).
+Mamba2Spec mamba2_of(const ModelConfig& config, std::string_view prefix);
+
 // Sizes of the routed experts under their usual spellings and the names of Qwen and DeepSeek
 // ("mlp.gate", "mlp.experts.E.gate_proj"). A GGUF's stacked experts are found one by one, too.
 MoeSpec moe_of(const ModelConfig& config);

@@ -110,16 +110,14 @@ Result<ModelSpec> gpt_neox_spec(const ModelConfig& config) {
   return model;
 }
 
+// OPT-350m alone norms the sums (as the first Transformer did), and its embedding is narrower.
 Result<ModelSpec> opt_spec(const ModelConfig& config) {
   QUIRE_ASSIGN(const ActivationKind activation, activation_of(config, ActivationKind::kRelu));
+  const bool pre_norm = config.fields.boolean("do_layer_norm_before", true);
   const std::int64_t projected = config.fields.integer("word_embed_proj_dim", config.hidden_size);
-  if (!config.fields.boolean("do_layer_norm_before", true) || projected != config.hidden_size) {
-    return make_error(
-        ErrorCode::kUnsupported,
-        "OPT with do_layer_norm_before false or word_embed_proj_dim {} (hidden_size {}) is not "
-        "supported; opt-350m is the only such model",
-        projected, config.hidden_size);
-  }
+  if (projected < 1 || projected > config.hidden_size * 64)
+    return make_error(ErrorCode::kBadFile, "word_embed_proj_dim {} of a model {} wide", projected,
+                      config.hidden_size);
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "model.decoder.layers.");
   use_plain_mlp(model, "fc1", "fc2", activation);
@@ -131,7 +129,18 @@ Result<ModelSpec> opt_spec(const ModelConfig& config) {
   model.embedding = "model.decoder.embed_tokens";
   model.final_norm.name = "model.decoder.final_layer_norm";
   use_layer_norms(config, model);
-  if (config.fields.boolean("_remove_final_layer_norm", false)) model.final_norm = NormSpec{};
+  if (config.fields.boolean("_remove_final_layer_norm", false) || !pre_norm)
+    model.final_norm = NormSpec{};
+  for (LayerSpec& layer : model.layers) {
+    if (pre_norm) break;
+    layer.mixer_sum_norm = std::exchange(layer.input_norm, NormSpec{});
+    layer.mlp_sum_norm = std::exchange(layer.mlp_norm, NormSpec{});
+  }
+  if (projected != config.hidden_size) {
+    model.embedding_size = projected;
+    model.project_in = "model.decoder.project_in";
+    model.project_out = "model.decoder.project_out";
+  }
   use_learned_positions(model, "model.decoder.embed_positions");
   model.position_offset = 2;
   return model;

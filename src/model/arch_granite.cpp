@@ -4,6 +4,16 @@
 #include "model/architectures.h"
 
 namespace quire {
+namespace {
+
+MlpSpec shared_mlp(const ModelConfig& config, std::int64_t intermediate) {
+  MlpSpec mlp = gated_mlp("shared_mlp", intermediate);
+  mlp.down = "shared_mlp.output_linear";
+  if (!config.from_gguf) mlp.fused_gate_up = "shared_mlp.input_linear";
+  return mlp;
+}
+
+}  // namespace
 
 Result<ModelSpec> granite_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);
@@ -28,16 +38,32 @@ Result<ModelSpec> granitemoe_spec(const ModelConfig& config) {
   moe.expert_prefix = "block_sparse_moe.experts";
   const std::int64_t shared = first_integer(config, {"shared_intermediate_size"}, 0);
   moe.has_shared = shared > 0;
-  moe.shared = gated_mlp("shared_mlp", shared);
-  moe.shared.down = "shared_mlp.output_linear";
+  moe.shared = shared_mlp(config, shared);
   if (!config.from_gguf) {
     moe.storage = ExpertStorage::kStacked;
     moe.expert_prefix = "block_sparse_moe";
     moe.expert.fused_gate_up = "input_linear";
     moe.expert.down = "output_linear";
-    moe.shared.fused_gate_up = "shared_mlp.input_linear";
   }
   for (LayerSpec& layer : model.layers) layer.mlp = moe;
+  return model;
+}
+
+// Granite 4: Mamba 2 in most layers, attention with or without positions in the others; experts
+// with a shared MLP, or that MLP alone.
+Result<ModelSpec> granitemoehybrid_spec(const ModelConfig& config) {
+  QUIRE_ASSIGN(ModelSpec model, granitemoe_spec(config));
+  const bool rotary = config.fields.text("position_embedding_type", "") == "rope";
+  const Mamba2Spec mixer = mamba2_of(config, "mamba_");
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    LayerSpec& layer = model.layers[i];
+    if (std::get<MoeSpec>(layer.mlp).experts == 0)
+      layer.mlp = shared_mlp(config, first_integer(config, {"shared_intermediate_size"}, 1024));
+    if (!rotary) attention_of(layer).rope = -1;
+    const std::string type = i < config.layer_types.size() ? config.layer_types[i] : "attention";
+    if (type == "mamba" || type == "linear_attention") layer.mixer = mixer;
+  }
+  if (!rotary) model.ropes.clear();
   return model;
 }
 

@@ -29,6 +29,43 @@ Result<ModelSpec> mixtral_spec(const ModelConfig& config) {
   return model;
 }
 
+// Ministral 3: queries grow with the logarithm of the position, in every layer. (The factor is laid
+// on before the rotation, which it commutes with.)
+Result<ModelSpec> ministral3_spec(const ModelConfig& config) {
+  ModelSpec model = llama_like(config);
+  const double scale = config.fields.number("rope_parameters.llama_4_scaling_beta", 0.0);
+  for (LayerSpec& layer : model.layers) {
+    if (scale == 0.0) break;
+    AttentionSpec& attention = attention_of(layer);
+    attention.temperature_scale = static_cast<float>(scale);
+    attention.temperature_floor = static_cast<float>(config.rope.original_max_position);
+    attention.temperature_offset = 0.0f;
+    if (attention.temperature_floor < 1.0f)
+      return make_error(ErrorCode::kBadFile,
+                        "llama_4_scaling_beta without original_max_position_embeddings");
+  }
+  return model;
+}
+
+// MiniMax M2: norms of q and k over all heads, sigmoid scores with a bias for the choice alone.
+Result<ModelSpec> minimax_m2_spec(const ModelConfig& config) {
+  QUIRE_ASSIGN(ModelSpec model, mixtral_spec(config));
+  // Published files name the rotated part of a head so.
+  model.ropes[0].rotary_dim =
+      static_cast<std::int32_t>(first_integer(config, {"rotary_dim"}, model.ropes[0].rotary_dim));
+  for (LayerSpec& layer : model.layers) {
+    AttentionSpec& attention = attention_of(layer);
+    attention.norm_all_heads = true;
+    attention.q_norm = rms_norm(config, "self_attn.q_norm");
+    attention.k_norm = rms_norm(config, "self_attn.k_norm");
+    MoeSpec& moe = std::get<MoeSpec>(layer.mlp);
+    moe.score = RouterScore::kSigmoid;
+    moe.normalize = true;
+    moe.correction_bias = "block_sparse_moe.e_score_correction_bias";
+  }
+  return model;
+}
+
 // Arcee's MLP has no gate: relu(up(x))^2.
 Result<ModelSpec> arcee_spec(const ModelConfig& config) {
   ModelSpec model = llama_like(config);

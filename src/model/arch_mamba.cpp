@@ -49,18 +49,34 @@ Result<ModelSpec> mamba_spec(const ModelConfig& config) {
   return backbone(config, mixer);
 }
 
+Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
+  return backbone(config, mamba2_of(config, ""));
+}
+
 // llama.cpp norms each group by itself, as the model's own code does; transformers norms all
 // channels together.
-Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
+Mamba2Spec mamba2_of(const ModelConfig& config, std::string_view prefix) {
+  const auto size = [&](std::string_view own, std::string_view prefixed, std::int64_t otherwise) {
+    const std::string name =
+        prefix.empty() ? std::string(own) : std::string(prefix).append(prefixed);
+    return static_cast<std::int32_t>(config.fields.integer(name, otherwise));
+  };
+  const auto flag = [&](std::string_view own, std::string_view prefixed, bool otherwise) {
+    return config.fields.boolean(
+        prefix.empty() ? std::string(own) : std::string(prefix).append(prefixed), otherwise);
+  };
   Mamba2Spec mixer;
-  mixer.inner = size_of(config, "intermediate_size", expanded(config, "expand"));
-  mixer.heads = size_of(config, "num_heads", 128);
-  mixer.head_dim = size_of(config, "head_dim", mixer.heads > 0 ? mixer.inner / mixer.heads : 0);
-  mixer.groups = size_of(config, "n_groups", 1);
-  mixer.state = size_of(config, "state_size", 128);
-  mixer.conv = size_of(config, "conv_kernel", 4);
-  mixer.conv_bias = config.fields.boolean("use_conv_bias", true);
-  mixer.proj_bias = config.fields.boolean("use_bias", false);
+  if (!prefix.empty()) mixer.name = prefix.substr(0, prefix.size() - 1);
+  const std::int32_t wide = expanded(config, prefix.empty() ? "expand" : "mamba_expand");
+  mixer.inner = prefix.empty() ? size("intermediate_size", "", wide) : wide;
+  mixer.heads = size("num_heads", "n_heads", 128);
+  mixer.head_dim = mixer.heads > 0 ? mixer.inner / mixer.heads : 0;
+  mixer.head_dim = size("head_dim", "d_head", mixer.head_dim);
+  mixer.groups = size("n_groups", "n_groups", 1);
+  mixer.state = size("state_size", "d_state", prefix.empty() ? 128 : 256);
+  mixer.conv = size("conv_kernel", "d_conv", 4);
+  mixer.conv_bias = flag("use_conv_bias", "conv_bias", true);
+  mixer.proj_bias = flag("use_bias", "proj_bias", false);
   mixer.norm_eps = static_cast<float>(config.norm_eps);
   mixer.norm_per_group = config.from_gguf;
   const std::vector<double> limit =
@@ -69,7 +85,7 @@ Result<ModelSpec> mamba2_spec(const ModelConfig& config) {
     mixer.dt_min = static_cast<float>(limit[0]);
     if (limit[1] < 1e30) mixer.dt_max = static_cast<float>(limit[1]);
   }
-  return backbone(config, mixer);
+  return mixer;
 }
 
 // Attention without positions in every attn_layer_period-th layer, experts in every

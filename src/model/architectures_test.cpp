@@ -174,8 +174,24 @@ TEST(Architectures, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(llama.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(llama.error().message.find("softplus"), std::string::npos);
   ModelConfig opt = small_config();
-  opt.fields.set("do_layer_norm_before", false);
+  opt.fields.set("word_embed_proj_dim", std::int64_t{-3});
   EXPECT_FALSE(opt_spec(opt));
+}
+
+TEST(Architectures, MptWithoutAlibiHasLearnedPositionsAndMayNormQAndK) {
+  ModelConfig config = small_config();
+  EXPECT_FALSE(
+      std::get<AttentionSpec>(spec_of("mpt", config).layers[0].mixer).alibi_slopes.empty());
+  config.fields.set("attn_config.alibi", false);
+  config.fields.set("attn_config.qk_ln", true);
+  config.fields.set("no_bias", false);
+  const ModelSpec model = spec_of("mpt", config);
+  const auto& attention = std::get<AttentionSpec>(model.layers[0].mixer);
+  EXPECT_TRUE(attention.alibi_slopes.empty());
+  EXPECT_EQ(attention.rope, -1);
+  EXPECT_EQ(model.position_embedding, "transformer.wpe");
+  EXPECT_EQ(attention.q_norm.name, "attn.q_ln");
+  EXPECT_TRUE(attention.norm_all_heads && attention.k_norm.bias && model.layers[0].input_norm.bias);
 }
 
 }  // namespace

@@ -12,7 +12,12 @@ class Lister {
   Lister(const ModelSpec& spec, const WeightSource& weights) : spec_(spec), weights_(weights) {}
 
   std::vector<ExpectedTensor> run() {
-    add(spec_.embedding + ".weight", {spec_.vocab_size, spec_.hidden_size});
+    const std::int64_t outer = spec_.embedding_size > 0 ? spec_.embedding_size : spec_.hidden_size;
+    add(spec_.embedding + ".weight", {spec_.vocab_size, outer});
+    if (!spec_.project_in.empty()) {
+      linear(spec_.project_in, spec_.hidden_size, outer, false, false, false);
+      linear(spec_.project_out, outer, spec_.hidden_size, false, false, false);
+    }
     norm(spec_.embedding_norm, spec_.hidden_size);
     constexpr std::size_t kMost = 1 << 19;  // no model has as many: an absurd configuration
     for (const LayerSpec& layer : spec_.layers) {
@@ -21,7 +26,7 @@ class Lister {
     prefix_.clear();
     norm(spec_.final_norm, spec_.hidden_size);
     if (!spec_.tied_head)
-      linear(spec_.head, spec_.vocab_size, spec_.hidden_size, false, spec_.head_bias, false);
+      linear(spec_.head, spec_.vocab_size, outer, false, spec_.head_bias, false);
     return std::move(tensors_);
   }
 
@@ -45,7 +50,8 @@ class Lister {
   void add_layer(const LayerSpec& layer) {
     prefix_ = layer.prefix;
     for (const NormSpec* each :
-         {&layer.input_norm, &layer.post_mixer_norm, &layer.mlp_norm, &layer.post_mlp_norm}) {
+         {&layer.input_norm, &layer.post_mixer_norm, &layer.mlp_norm, &layer.post_mlp_norm,
+          &layer.mixer_sum_norm, &layer.mlp_sum_norm}) {
       norm(*each, spec_.hidden_size);
     }
     if (const auto* attention = std::get_if<AttentionSpec>(&layer.mixer)) add_attention(*attention);

@@ -60,10 +60,11 @@ struct AttentionSpec {
   std::string sinks;  // vector [q_heads] of extra softmax logits; name in full; empty: none
   std::vector<float>
       alibi_slopes;  // [q_heads], added as slope * (key position - query position); empty: off
-  // Llama 4: q *= 1 + attn_scale * log(1 + floor((position + 1) / floor_scale)); 0: off. On layers
-  // without rotary.
+  // q *= 1 + scale * log(1 + floor((position + offset) / floor)); scale 0: off. Llama 4 (offset 1,
+  // on layers without rotary), Ministral 3 (offset 0).
   float temperature_scale = 0.0f;
   float temperature_floor = 0.0f;
+  float temperature_offset = 1.0f;
   bool output_gate = false;  // Qwen3-Next: q_proj gives [head][q, gate]; output *= sigmoid(gate)
 };
 
@@ -161,10 +162,13 @@ using MixerSpec =
 using FeedForwardSpec = std::variant<std::monostate, MlpSpec, MoeSpec>;
 
 // h += r * post(mixer(norm(h)));  h += r * post(mlp(norm(h))).  A norm of kind kNone passes its
-// input on.
+// input on. After each of the two, where there is a sum norm: h = sum_norm(h).
 struct LayerSpec {
   std::string prefix;  // "model.layers.0."
   NormSpec input_norm, post_mixer_norm, mlp_norm, post_mlp_norm;
+  NormSpec mixer_sum_norm, mlp_sum_norm;  // the first Transformer's norms (OPT-350m)
+  // The residual is what the norm gives: h = norm(h), then h += ... (a variant of BLOOM).
+  bool residual_after_norm = false;
   MixerSpec mixer;
   FeedForwardSpec mlp;
   // mixer and mlp both read the layer's input: h += mixer(input_norm(h)) + mlp(mlp_norm(h)); with
@@ -176,6 +180,10 @@ struct LayerSpec {
 struct ModelSpec {
   std::int64_t vocab_size = 0, hidden_size = 0;
   std::string embedding = "model.embed_tokens";
+  // Embedding and head of another width than the layers, and the matrices between (OPT-350m); 0:
+  // hidden_size, and none.
+  std::int64_t embedding_size = 0;
+  std::string project_in, project_out;
   float embedding_multiplier = 1.0f;
   NormSpec embedding_norm;           // names in full
   std::string position_embedding;    // learned positions [max, hidden]; empty: none

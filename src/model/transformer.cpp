@@ -48,7 +48,7 @@ Result<std::unique_ptr<FeedForward>> load_mlp(WeightLoader& loader, const LayerS
 
 bool same_group(const KvGroup& a, const KvGroup& b) {
   return a.kind == b.kind && a.window == b.window && a.kv_heads == b.kv_heads &&
-         a.head_dim == b.head_dim && a.v_head_dim == b.v_head_dim;
+         a.head_dim == b.head_dim && a.v_head_dim == b.v_head_dim && a.v_in_k == b.v_in_k;
 }
 
 }  // namespace
@@ -76,11 +76,17 @@ Status Transformer::load_all(WeightLoader& loader) {
     ropes_.push_back(std::move(rope));
   }
   QUIRE_ASSIGN(embedding_,
-               loader.view(spec_.embedding + ".weight", Shape{vocab_size, hidden_size}));
+               loader.view(spec_.embedding + ".weight", Shape{vocab_size, embedding_size()}));
   QUIRE_ASSIGN(embedding_norm_, Norm::load(loader, "", spec_.embedding_norm, hidden_size));
   if (!spec_.position_embedding.empty()) {
     QUIRE_ASSIGN(position_embedding_,
                  loader.table(spec_.position_embedding + ".weight", hidden_size));
+  }
+  if (!spec_.project_in.empty()) {
+    QUIRE_ASSIGN(project_in_,
+                 loader.linear({{spec_.project_in, hidden_size, false, {}}}, embedding_size()));
+    QUIRE_ASSIGN(project_out_,
+                 loader.linear({{spec_.project_out, embedding_size(), false, {}}}, hidden_size));
   }
   for (const LayerSpec& layer_spec : spec_.layers) {
     QUIRE_ASSIGN(Layer layer, load_layer(loader, layer_spec));
@@ -89,20 +95,28 @@ Status Transformer::load_all(WeightLoader& loader) {
   QUIRE_ASSIGN(final_norm_, Norm::load(loader, "", spec_.final_norm, hidden_size));
   const std::string& head = spec_.tied_head ? spec_.embedding : spec_.head;
   const Bias bias = spec_.head_bias ? Bias::kRequired : Bias::kIfPresent;
-  QUIRE_ASSIGN(head_, loader.linear({{head, vocab_size, false, {}}}, hidden_size, bias));
+  QUIRE_ASSIGN(head_, loader.linear({{head, vocab_size, false, {}}}, embedding_size(), bias));
   return {};
+}
+
+std::int64_t Transformer::embedding_size() const {
+  return spec_.embedding_size > 0 ? spec_.embedding_size : hidden_size;
 }
 
 Result<Transformer::Layer> Transformer::load_layer(WeightLoader& loader, const LayerSpec& spec) {
   Layer layer;
   layer.parallel = spec.parallel;
   layer.residual_multiplier = spec.residual_multiplier;
+  layer.residual_after_norm = spec.residual_after_norm;
   QUIRE_ASSIGN(layer.input_norm, Norm::load(loader, spec.prefix, spec.input_norm, hidden_size));
   QUIRE_ASSIGN(layer.post_mixer_norm,
                Norm::load(loader, spec.prefix, spec.post_mixer_norm, hidden_size));
   QUIRE_ASSIGN(layer.mlp_norm, Norm::load(loader, spec.prefix, spec.mlp_norm, hidden_size));
   QUIRE_ASSIGN(layer.post_mlp_norm,
                Norm::load(loader, spec.prefix, spec.post_mlp_norm, hidden_size));
+  QUIRE_ASSIGN(layer.mixer_sum_norm,
+               Norm::load(loader, spec.prefix, spec.mixer_sum_norm, hidden_size));
+  QUIRE_ASSIGN(layer.mlp_sum_norm, Norm::load(loader, spec.prefix, spec.mlp_sum_norm, hidden_size));
   QUIRE_ASSIGN(layer.mixer, load_mixer(loader, spec, hidden_size));
   QUIRE_ASSIGN(layer.mlp, load_mlp(loader, spec, hidden_size));
   place_in_caches(*layer.mixer);
@@ -131,8 +145,9 @@ std::size_t Transformer::workspace_bytes(std::int64_t max_rows, std::int64_t max
     if (layer.mlp) widest = std::max(widest, layer.mlp->scratch_floats_per_row());
   }
   for (const Rope& rope : ropes_) tables += rope.scratch_floats_per_row();
-  const std::int64_t floats =
-      max_rows * (2 * hidden_size + tables + widest) + max_logits * hidden_size;
+  const std::int64_t outer = project_in_ ? embedding_size() : 0;
+  const std::int64_t floats = max_rows * (2 * hidden_size + tables + std::max(widest, outer)) +
+                              max_logits * (hidden_size + outer);
   return static_cast<std::size_t>(floats) * sizeof(float) + kWorkspaceSlack;
 }
 
@@ -145,7 +160,15 @@ std::uint64_t Transformer::kv_regime(std::int64_t prompt_tokens) const {
 void Transformer::embed(const ModelInput& input, Workspace& workspace, float* scratch,
                         float* hidden) const {
   const std::int64_t rows = input.rows();
-  backend_.embed(embedding_, input.token_ids, hidden);
+  if (project_in_) {
+    const std::size_t mark = workspace.mark();
+    float* const narrow = workspace.take<float>(rows * embedding_size());
+    backend_.embed(embedding_, input.token_ids, narrow);
+    backend_.linear(narrow, rows, *project_in_, hidden, Epilogue::kStore);
+    workspace.release_to(mark);
+  } else {
+    backend_.embed(embedding_, input.token_ids, hidden);
+  }
   if (spec_.embedding_multiplier != 1.0f)
     backend_.map(MapKind::kScale, spec_.embedding_multiplier, hidden, rows, hidden_size);
   if (!position_embedding_.empty()) {
@@ -180,10 +203,11 @@ void Transformer::forward(const ModelInput& input, KvCache& cache, Workspace& wo
   workspace.release_to(mark);
 }
 
-const float* Transformer::normed_input(const Step& step, const Norm& norm) const {
+const float* Transformer::normed_input(const Step& step, const Norm& norm, bool in_place) const {
   if (norm.none()) return step.hidden;
-  norm.forward(backend_, step.hidden, step.rows, step.normed);
-  return step.normed;
+  float* const out = in_place ? step.hidden : step.normed;
+  norm.forward(backend_, step.hidden, step.rows, out);
+  return out;
 }
 
 template <class Run>
@@ -197,15 +221,18 @@ void Transformer::add_branch(const Step& step, const float* x, const Norm& post,
 }
 
 void Transformer::run_sequential(const Layer& layer, const Step& step) const {
-  add_branch(step, normed_input(step, layer.input_norm), layer.post_mixer_norm,
+  const bool in_place = layer.residual_after_norm;
+  add_branch(step, normed_input(step, layer.input_norm, in_place), layer.post_mixer_norm,
              layer.residual_multiplier, [&](const float* x, Epilogue epilogue, float* y) {
                layer.mixer->forward(backend_, step.workspace, step.context, x, epilogue, y);
              });
+  normed_input(step, layer.mixer_sum_norm, true);
   if (!layer.mlp) return;
-  add_branch(step, normed_input(step, layer.mlp_norm), layer.post_mlp_norm,
+  add_branch(step, normed_input(step, layer.mlp_norm, in_place), layer.post_mlp_norm,
              layer.residual_multiplier, [&](const float* x, Epilogue epilogue, float* y) {
                layer.mlp->forward(backend_, step.workspace, x, step.rows, epilogue, y);
              });
+  normed_input(step, layer.mlp_sum_norm, true);
 }
 
 // Both halves read the layer's input, so nothing is added to it before both are through.
@@ -230,6 +257,11 @@ void Transformer::logits(const float* hidden, std::int64_t rows, Workspace& work
     float* const normed = workspace.take<float>(rows * hidden_size);
     final_norm_.forward(backend_, hidden, rows, normed);
     x = normed;
+  }
+  if (project_out_) {
+    float* const narrow = workspace.take<float>(rows * embedding_size());
+    backend_.linear(x, rows, *project_out_, narrow, Epilogue::kStore);
+    x = narrow;
   }
   backend_.linear(x, rows, *head_, logits, Epilogue::kStore);
   if (spec_.logit_multiplier != 1.0f)

@@ -34,7 +34,8 @@ class Transformer final : public Model {
 
  private:
   struct Layer {
-    Norm input_norm, post_mixer_norm, mlp_norm, post_mlp_norm;
+    Norm input_norm, post_mixer_norm, mlp_norm, post_mlp_norm, mixer_sum_norm, mlp_sum_norm;
+    bool residual_after_norm = false;
     std::unique_ptr<Mixer> mixer;
     std::unique_ptr<FeedForward> mlp;  // null: none
     bool parallel = false;
@@ -56,6 +57,7 @@ class Transformer final : public Model {
   Result<Layer> load_layer(WeightLoader& loader, const LayerSpec& spec);
   void place_in_caches(Mixer& mixer);
 
+  std::int64_t embedding_size() const;
   void embed(const ModelInput& input, Workspace& workspace, float* scratch, float* hidden) const;
   void run_sequential(const Layer& layer, const Step& step) const;
   void run_parallel(const Layer& layer, const Step& step) const;
@@ -63,8 +65,8 @@ class Transformer final : public Model {
   template <class Run>
   void add_branch(const Step& step, const float* x, const Norm& post, float multiplier,
                   Run&& run) const;
-  // norm(hidden), or hidden itself where there is no norm.
-  const float* normed_input(const Step& step, const Norm& norm) const;
+  // norm(hidden), or hidden itself where there is no norm (or it is normalised in place).
+  const float* normed_input(const Step& step, const Norm& norm, bool in_place = false) const;
 
   const ModelSpec spec_;
   Backend& backend_;
@@ -73,6 +75,7 @@ class Transformer final : public Model {
   std::vector<Rope> ropes_;
   std::vector<Layer> layers_;
   std::unique_ptr<Linear> head_;
+  std::unique_ptr<Linear> project_in_, project_out_;  // null: embedding and head are hidden wide
   std::vector<KvGroup> kv_groups_;
   RecurrentStore states_;
   std::vector<RopeTable> tables_;  // of the step in progress

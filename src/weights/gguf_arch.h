@@ -16,7 +16,7 @@
 // gguf.stacked_experts: all with experts
 //     One tensor per matrix, [experts, out, in]; "<experts>.3.<name>" finds expert 3's part too, so
 //     that ExpertStorage::kSeparate works.
-// gguf.split_gate_up: gpt_oss, llama4_text, dbrx, granitemoe, granitemoeshared
+// gguf.split_gate_up: gpt_oss, llama4_text, dbrx, granitemoe, granitemoeshared, granitemoehybrid
 //     Experts are "<experts>.<e>.gate_proj", up_proj and down_proj, [out, in] each (and .bias of
 //     gpt_oss), where the folder has fused or transposed tensors. <experts>: mlp.experts (gpt_oss),
 //     feed_forward.experts (llama4_text), ffn.experts (dbrx), block_sparse_moe.experts
@@ -28,9 +28,9 @@
 //     A number: the epsilon of the norms of the latents (transformers: always 1e-6).
 // gguf.group_score_top2: deepseek_v2
 //     Groups of experts are chosen by the sum of their two best.
-// gguf.negative_a: mamba, mamba2, jamba, qwen3_next
+// gguf.negative_a: mamba, mamba2, jamba, granitemoehybrid, qwen3_next
 //     "<mixer>.A" = -exp(A_log) instead of A_log.
-// gguf.norm_per_group: mamba2
+// gguf.norm_per_group: mamba2, granitemoehybrid
 //     The gated norm is per group (Mamba2Spec::norm_per_group).
 // gguf.linear_attn_split: qwen3_next
 //     linear_attn.in_proj_qkv (rows q | k | v, all heads of each) and in_proj_z instead of

@@ -144,8 +144,9 @@ void set_types(ModelConfig* config, Rule rule) {
 void read_mixed_layers(const ArchFields& fields, ModelConfig* config) {
   const std::vector<std::int64_t> kv_heads = fields.integers("attention.head_count_kv");
   const std::string& type = config->architecture;
-  if (type == "jamba" || type.starts_with("lfm2")) {
-    const char* other = type == "jamba" ? "mamba" : "conv";
+  const bool mamba = type == "jamba" || type == "granitemoehybrid";
+  if (mamba || type.starts_with("lfm2")) {
+    const char* other = mamba ? "mamba" : "conv";
     set_types(config, [&](std::int64_t i) {
       const auto index = static_cast<std::size_t>(i);
       return index < kv_heads.size() && kv_heads[index] == 0 ? other : "full_attention";

@@ -33,12 +33,13 @@ constexpr Row kNumbers[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"attention.clamp_kqv", "clip_qkv attn_config.clip_qkv"},
     {"attention.max_alibi_bias", "attn_config.alibi_bias_max"},
+    {"attention.temperature_scale", "rope_parameters.llama_4_scaling_beta"},
     {"attention.q_lora_rank", "q_lora_rank"},
     {"attention.kv_lora_rank", "kv_lora_rank"},
     {"ssm.conv_kernel", "conv_kernel mamba_d_conv linear_conv_kernel_dim"},
     {"ssm.state_size", "state_size mamba_d_state linear_key_head_dim"},
     {"ssm.time_step_rank", "time_step_rank mamba_dt_rank linear_num_value_heads"},
-    {"ssm.group_count", "n_groups linear_num_key_heads"},
+    {"ssm.group_count", "n_groups mamba_n_groups linear_num_key_heads"},
     {"shortconv.l_cache", "conv_L_cache"},
     {"use_parallel_residual", "use_parallel_residual"},
     {"full_attention_interval", "full_attention_interval"},
@@ -67,6 +68,9 @@ constexpr Constant kConstants[] = {
     {"gpt_oss", "swiglu_limit", 7},
     {"gpt_oss", "swiglu_alpha", 1.702},
     {"granitemoe", "gguf.split_gate_up", 1},
+    {"granitemoehybrid", "gguf.negative_a", 1},
+    {"granitemoehybrid", "gguf.norm_per_group", 1},
+    {"granitemoehybrid", "gguf.split_gate_up", 1},
     {"granitemoeshared", "gguf.split_gate_up", 1},
     {"jamba", "gguf.negative_a", 1},
     {"lfm2_moe", "norm_topk_prob", 1},
@@ -231,6 +235,11 @@ void set_state_space(const ArchFields& fields, const ModelConfig& config, Config
   out->set("expand", inner / config.hidden_size);
   out->set("mamba_expand", inner / config.hidden_size);
   if (config.architecture == "mamba2") out->set("num_heads", std::int64_t{config.num_heads});
+  if (config.architecture == "granitemoehybrid") {
+    const std::int64_t heads = fields.integer("ssm.time_step_rank").value_or(0);
+    out->set("mamba_n_heads", heads);
+    if (heads > 0) out->set("mamba_d_head", inner / heads);
+  }
   const std::int64_t value_heads = out->integer("linear_num_value_heads", 0);
   if (value_heads > 0) out->set("linear_value_head_dim", inner / value_heads);
 }
@@ -266,6 +275,12 @@ void set_family_facts(const ArchFields& fields, const ModelConfig& config, Confi
   if (config.architecture == "mpt") {
     out->set("attn_config.alibi", out->number("attn_config.alibi_bias_max", 0) > 0);
     out->set("no_bias", !out->boolean("bias", false));
+  }
+  // Granite's switch for rotary positions.
+  if (config.architecture == "granitemoehybrid") {
+    const GgufValue* rotary = fields.find("rope.scaling.finetuned");
+    const bool* flag = rotary == nullptr ? nullptr : std::get_if<bool>(rotary);
+    if (flag == nullptr || *flag) out->set("position_embedding_type", "rope");
   }
   if (config.architecture == "llama4_text") {
     // The 128-expert model has no norm of Q and K.

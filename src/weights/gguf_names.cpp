@@ -16,6 +16,9 @@ struct Family {
   std::string_view name_set;
   std::string_view layer_prefix;  // before the layer's number
   std::span<const Row> globals, layers;
+  std::span<const Row> more_layers{};  // of another family, or of several; layers win
+  // What "mlp." and "mixer." of the common rows are called.
+  std::string_view mlp = "mlp.", mixer = "mixer.";
 };
 
 constexpr Row kCommonGlobals[] = {
@@ -56,6 +59,14 @@ constexpr Row kCommonLayers[] = {
     {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
     {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"ssm_in", "mixer.in_proj"},
+    {"ssm_conv1d", "mixer.conv1d"},
+    {"ssm_x", "mixer.x_proj"},
+    {"ssm_dt.bias", "mixer.dt_bias"},
+    {"ssm_a", "mixer.A"},
+    {"ssm_d", "mixer.D"},
+    {"ssm_norm", "mixer.norm"},
+    {"ssm_out", "mixer.out_proj"},
 };
 
 constexpr Row kApertus[] = {
@@ -80,8 +91,7 @@ constexpr Row kDbrxGlobals[] = {
 constexpr Row kDbrx[] = {
     {"attn_norm", "norm_attn_norm.norm_1"},   {"attn_output_norm", "norm_attn_norm.norm_2"},
     {"attn_qkv", "norm_attn_norm.attn.Wqkv"}, {"attn_output", "norm_attn_norm.attn.out_proj"},
-    {"ffn_gate_inp", "ffn.router.layer"},     {"ffn_gate_exps", "ffn.experts.gate_proj"},
-    {"ffn_up_exps", "ffn.experts.up_proj"},   {"ffn_down_exps", "ffn.experts.down_proj"},
+    {"ffn_gate_inp", "ffn.router.layer"},
 };
 constexpr Row kErnieMoe[] = {
     {"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias"},
@@ -93,10 +103,6 @@ constexpr Row kFalconGlobals[] = {
 constexpr Row kFalconTwoNorms[] = {
     {"attn_norm", "ln_mlp"},
     {"attn_norm_2", "ln_attn"},
-    {"attn_qkv", "self_attention.query_key_value"},
-    {"attn_output", "self_attention.dense"},
-    {"ffn_up", "mlp.dense_h_to_4h"},
-    {"ffn_down", "mlp.dense_4h_to_h"},
 };
 constexpr Row kGemma23[] = {
     {"ffn_norm", "pre_feedforward_layernorm"},
@@ -126,20 +132,21 @@ constexpr Row kNeoxGlobals[] = {
 constexpr Row kNeox[] = {
     {"attn_qkv", "attention.query_key_value"},
     {"attn_output", "attention.dense"},
-    {"ffn_up", "mlp.dense_h_to_4h"},
-    {"ffn_down", "mlp.dense_4h_to_h"},
 };
 constexpr Row kGptOss[] = {
     {"ffn_gate_inp", "mlp.router"},
 };
 constexpr Row kGraniteMoe[] = {
     {"ffn_gate_inp", "block_sparse_moe.router.layer"},
-    {"ffn_gate_exps", "block_sparse_moe.experts.gate_proj"},
-    {"ffn_up_exps", "block_sparse_moe.experts.up_proj"},
-    {"ffn_down_exps", "block_sparse_moe.experts.down_proj"},
     {"ffn_gate_shexp", "shared_mlp.gate_proj"},
     {"ffn_up_shexp", "shared_mlp.up_proj"},
     {"ffn_down_shexp", "shared_mlp.output_linear"},
+};
+// Without experts the shared MLP is the only one.
+constexpr Row kGraniteHybrid[] = {
+    {"ffn_gate", "shared_mlp.gate_proj"},
+    {"ffn_up", "shared_mlp.up_proj"},
+    {"ffn_down", "shared_mlp.output_linear"},
 };
 constexpr Row kHunyuan[] = {
     {"attn_q_norm", "self_attn.query_layernorm"},
@@ -153,24 +160,9 @@ constexpr Row kJambaGlobals[] = {
     {"output_norm", "model.final_layernorm"},
 };
 constexpr Row kJamba[] = {
-    {"ffn_norm", "pre_ff_layernorm"},
-    {"ffn_gate", "feed_forward.gate_proj"},
-    {"ffn_up", "feed_forward.up_proj"},
-    {"ffn_down", "feed_forward.down_proj"},
-    {"ffn_gate_inp", "feed_forward.router"},
-    {"ffn_gate_exps", "feed_forward.experts.gate_proj"},
-    {"ffn_up_exps", "feed_forward.experts.up_proj"},
-    {"ffn_down_exps", "feed_forward.experts.down_proj"},
-    {"ssm_in", "mamba.in_proj"},
-    {"ssm_conv1d", "mamba.conv1d"},
-    {"ssm_x", "mamba.x_proj"},
-    {"ssm_dt", "mamba.dt_proj"},
-    {"ssm_a", "mamba.A"},
-    {"ssm_d", "mamba.D"},
-    {"ssm_out", "mamba.out_proj"},
-    {"ssm_dt_norm", "mamba.dt_layernorm"},
-    {"ssm_b_norm", "mamba.b_layernorm"},
-    {"ssm_c_norm", "mamba.c_layernorm"},
+    {"ffn_norm", "pre_ff_layernorm"},      {"ffn_gate_inp", "feed_forward.router"},
+    {"ssm_dt_norm", "mamba.dt_layernorm"}, {"ssm_b_norm", "mamba.b_layernorm"},
+    {"ssm_c_norm", "mamba.c_layernorm"},   {"ssm_dt", "mamba.dt_proj"},
 };
 constexpr Row kLfm2Globals[] = {
     {"token_embd_norm", "model.embedding_norm"},
@@ -195,13 +187,7 @@ constexpr Row kLfm2[] = {
     {"exp_probs_b.bias", "feed_forward.expert_bias"},
 };
 constexpr Row kLlama4[] = {
-    {"ffn_gate", "feed_forward.gate_proj"},
-    {"ffn_up", "feed_forward.up_proj"},
-    {"ffn_down", "feed_forward.down_proj"},
     {"ffn_gate_inp", "feed_forward.router"},
-    {"ffn_gate_exps", "feed_forward.experts.gate_proj"},
-    {"ffn_up_exps", "feed_forward.experts.up_proj"},
-    {"ffn_down_exps", "feed_forward.experts.down_proj"},
     {"ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"},
     {"ffn_up_shexp", "feed_forward.shared_expert.up_proj"},
     {"ffn_down_shexp", "feed_forward.shared_expert.down_proj"},
@@ -211,21 +197,19 @@ constexpr Row kMambaGlobals[] = {
     {"output_norm", "backbone.norm_f"},
 };
 constexpr Row kMamba[] = {
-    {"attn_norm", "norm"},     {"ssm_in", "mixer.in_proj"},   {"ssm_conv1d", "mixer.conv1d"},
-    {"ssm_x", "mixer.x_proj"}, {"ssm_dt", "mixer.dt_proj"},   {"ssm_a", "mixer.A"},
-    {"ssm_d", "mixer.D"},      {"ssm_out", "mixer.out_proj"},
+    {"attn_norm", "norm"},
+    {"ssm_dt", "mixer.dt_proj"},
 };
 constexpr Row kMamba2[] = {
-    {"attn_norm", "norm"},          {"ssm_in", "mixer.in_proj"},
-    {"ssm_conv1d", "mixer.conv1d"}, {"ssm_dt.bias", "mixer.dt_bias"},
-    {"ssm_a", "mixer.A"},           {"ssm_d", "mixer.D"},
-    {"ssm_norm", "mixer.norm"},     {"ssm_out", "mixer.out_proj"},
+    {"attn_norm", "norm"},
 };
 constexpr Row kMixtral[] = {
-    {"ffn_gate_inp", "block_sparse_moe.gate"},
     {"ffn_gate_exps", "block_sparse_moe.experts.w1"},
     {"ffn_down_exps", "block_sparse_moe.experts.w2"},
     {"ffn_up_exps", "block_sparse_moe.experts.w3"},
+};
+constexpr Row kMiniMax[] = {
+    {"exp_probs_b.bias", "block_sparse_moe.e_score_correction_bias"},
 };
 constexpr Row kMptGlobals[] = {
     {"token_embd", "transformer.wte"},
@@ -255,18 +239,9 @@ constexpr Row kQwenMoe[] = {
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 };
 constexpr Row kQwen3Next[] = {
-    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
     {"attn_qkv", "linear_attn.in_proj_qkv"},
     {"attn_gate", "linear_attn.in_proj_z"},
     {"ssm_ba", "linear_attn.in_proj_ba"},
-    {"ssm_conv1d", "linear_attn.conv1d"},
-    {"ssm_dt.bias", "linear_attn.dt_bias"},
-    {"ssm_a", "linear_attn.A"},
-    {"ssm_norm", "linear_attn.norm"},
-    {"ssm_out", "linear_attn.out_proj"},
 };
 constexpr Row kStableLm[] = {
     {"attn_q_norm", "self_attn.q_layernorm"},
@@ -278,40 +253,44 @@ constexpr Row kStarcoder2[] = {
 };
 
 constexpr std::string_view kModel = "model.layers.", kTransformer = "transformer.h.";
+constexpr std::string_view kBackbone = "backbone.layers.", kMlp = "mlp.", kMixer = "mixer.";
+constexpr std::string_view kForward = "feed_forward.", kSparse = "block_sparse_moe.";
 const Family kCommon = {"", kModel, {}, {}};
 const Family kFamilies[] = {
     {"apertus", kModel, {}, kApertus},
     {"bloom", kTransformer, kBloomGlobals, kBloom},
-    {"dbrx", "transformer.blocks.", kDbrxGlobals, kDbrx},
+    {"dbrx", "transformer.blocks.", kDbrxGlobals, kDbrx, {}, "ffn."},
     {"ernie4_5_moe", kModel, {}, kErnieMoe},
     {"falcon", kTransformer, kFalconGlobals, kBloom},
-    {"falcon, two norms", kTransformer, kFalconGlobals, kFalconTwoNorms},
+    {"falcon, two norms", kTransformer, kFalconGlobals, kFalconTwoNorms, kBloom},
     {"gemma2", kModel, {}, kGemma23},
     {"gemma3_text", kModel, {}, kGemma23},
     {"glm", kModel, {}, kGlm},
     {"glm4", kModel, {}, kGlm4},
     {"gpt2", kTransformer, kGpt2Globals, kGpt2},
     {"gpt_bigcode", kTransformer, kGpt2Globals, kGpt2},
-    {"gpt_neox", "gpt_neox.layers.", kNeoxGlobals, kNeox},
+    {"gpt_neox", "gpt_neox.layers.", kNeoxGlobals, kNeox, kBloom},
     {"gpt_oss", kModel, {}, kGptOss},
-    {"granitemoe", kModel, {}, kGraniteMoe},
-    {"granitemoeshared", kModel, {}, kGraniteMoe},
+    {"granitemoe", kModel, {}, kGraniteMoe, {}, kSparse},
+    {"granitemoehybrid", kModel, {}, kGraniteMoe, kGraniteHybrid, kSparse, "mamba."},
+    {"granitemoeshared", kModel, {}, kGraniteMoe, {}, kSparse},
     {"hunyuan_v1_dense", kModel, {}, kHunyuan},
     {"hunyuan_v1_moe", kModel, {}, kHunyuan},
-    {"jamba", kModel, kJambaGlobals, kJamba},
+    {"jamba", kModel, kJambaGlobals, kJamba, {}, kForward, "mamba."},
     {"lfm2", kModel, kLfm2Globals, kLfm2},
     {"lfm2_moe", kModel, kLfm2Globals, kLfm2},
-    {"llama4_text", kModel, {}, kLlama4},
-    {"mamba", "backbone.layers.", kMambaGlobals, kMamba},
-    {"mamba2", "backbone.layers.", kMambaGlobals, kMamba2},
-    {"mixtral", kModel, {}, kMixtral},
+    {"llama4_text", kModel, {}, kLlama4, {}, kForward},
+    {"mamba", kBackbone, kMambaGlobals, kMamba},
+    {"mamba2", kBackbone, kMambaGlobals, kMamba2},
+    {"minimax_m2", kModel, {}, kMixtral, kMiniMax, kSparse},
+    {"mixtral", kModel, {}, kMixtral, {}, kSparse},
     {"mpt", "transformer.blocks.", kMptGlobals, kMpt},
     {"phi", kModel, kPhiGlobals, kPhi},
     {"phi3", kModel, {}, kPhi3},
-    {"phimoe", kModel, {}, kMixtral},
+    {"phimoe", kModel, {}, kMixtral, {}, kSparse},
     {"qwen2_moe", kModel, {}, kQwenMoe},
     {"qwen3_moe", kModel, {}, kQwenMoe},
-    {"qwen3_next", kModel, {}, kQwen3Next},
+    {"qwen3_next", kModel, {}, kQwen3Next, kQwenMoe, kMlp, "linear_attn."},
     {"stablelm", kModel, {}, kStableLm},
     {"starcoder2", kModel, {}, kStarcoder2},
 };
@@ -340,6 +319,10 @@ std::string look_up(std::span<const Row> rows, std::string_view name) {
     if (row.gguf == stem) return std::string(row.hf).append(suffix);
   }
   return {};
+}
+
+void replace_prefix(std::string_view prefix, std::string_view with, std::string* name) {
+  if (name->starts_with(prefix)) name->replace(0, prefix.size(), with);
 }
 
 }  // namespace
@@ -372,7 +355,12 @@ std::string hf_name_of_gguf(std::string_view name, std::string_view name_set) {
   if (!digits) return {};
   const std::string_view tail = name.substr(number_end + 1);
   std::string found = look_up(family.layers, tail);
-  if (found.empty()) found = look_up(kCommonLayers, tail);
+  if (found.empty()) found = look_up(family.more_layers, tail);
+  if (found.empty()) {
+    found = look_up(kCommonLayers, tail);
+    replace_prefix("mlp.", family.mlp, &found);
+    replace_prefix("mixer.", family.mixer, &found);
+  }
   if (found.empty()) return {};
   return std::string(family.layer_prefix).append(number).append(".").append(found);
 }

@@ -126,7 +126,8 @@ void Attention::scale_by_position(Backend& backend, Workspace& workspace, const 
   float* const factors = workspace.take<float>(input.rows());
   for (std::int64_t r = 0; r < input.rows(); ++r) {
     const double position = input.positions[static_cast<std::size_t>(r)];
-    const double steps = std::floor((position + 1) / static_cast<double>(spec_.temperature_floor));
+    const double steps = std::floor((position + static_cast<double>(spec_.temperature_offset)) /
+                                    static_cast<double>(spec_.temperature_floor));
     factors[r] =
         static_cast<float>(1 + static_cast<double>(spec_.temperature_scale) * std::log1p(steps));
   }
