@@ -13,14 +13,16 @@ namespace {
 thread_local std::int64_t num_allocations = 0;
 }
 
-// NOLINTBEGIN: replacements of the global operators
-void* operator new(std::size_t size) {
+// NOLINTBEGIN: replacements of the global operators; not inlined, or GCC sees free meet a new
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++num_allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 // NOLINTEND
 
 namespace quire {
