@@ -42,12 +42,6 @@ const std::vector<ReasoningFamily>& reasoning_families() {
 // gpt-oss: its reader does reasoning and calls in one.
 constexpr std::array<std::string_view, 2> kHarmonyReasoning{"openai_gptoss", "gpt_oss"};
 
-bool is_harmony(const Dialect& dialect) {
-  return tool_family(dialect.tools) == tool_family("openai") ||
-         std::find(kHarmonyReasoning.begin(), kHarmonyReasoning.end(), dialect.reasoning) !=
-             kHarmonyReasoning.end();
-}
-
 // The whole answer is the arguments of one function.
 class ArgumentsOnly : public ReplyParser {
  public:
@@ -143,6 +137,12 @@ bool is_reasoning_parser(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool is_harmony(const Dialect& dialect) {
+  return tool_family(dialect.tools) == tool_family("openai") ||
+         std::find(kHarmonyReasoning.begin(), kHarmonyReasoning.end(), dialect.reasoning) !=
+             kHarmonyReasoning.end();
+}
+
 const ReasoningFormat* reasoning_format(std::string_view name) {
   for (const auto& family : reasoning_families()) {
     if (std::find(family.names.begin(), family.names.end(), name) != family.names.end())
@@ -172,8 +172,13 @@ std::unique_ptr<ReplyParser> make_reply_parser(const ReplyOptions& options) {
     rest = std::make_unique<ArgumentsOnly>(options.forced_function);
   } else if (options.forced == ReplyOptions::Forced::kList) {
     rest = make_bare_list_parser(options.tools);
-  } else if (is_harmony(options.dialect)) {
-    return std::make_unique<HarmonyParser>(options.tools, options.calls);
+  }
+  if (is_harmony(options.dialect)) {
+    const bool calls = options.calls && !rest;
+    return std::make_unique<HarmonyParser>(options.tools, calls, std::move(rest));
+  }
+  if (rest) {
+    // a grammar decides
   } else if (const ToolFamily* family = tool_family(options.dialect.tools);
              family != nullptr && options.calls) {
     rest = family->make(options.tools);

@@ -27,6 +27,8 @@ std::vector<std::string_view> reasoning_parser_names();
 bool is_tool_parser(std::string_view name);
 bool is_reasoning_parser(std::string_view name);
 
+// gpt-oss: reasoning and calls by channels.
+bool is_harmony(const Dialect& dialect);
 // Null for "" and for a family that has no thinking between two marks.
 const ReasoningFormat* reasoning_format(std::string_view name);
 // Texts of tokens that a parser of this dialect must see, special ones among them: they have to be

@@ -32,7 +32,8 @@ void HarmonyParser::finish(Parsed* out) {
   while (step(out)) {
   }
   // A header without its message.
-  if (!reader_.empty()) out->content += reader_.take(reader_.rest().size());
+  if (!reader_.empty()) content(reader_.take(reader_.rest().size()), out);
+  if (rest_) rest_->finish(out);
 }
 
 bool HarmonyParser::step(Parsed* out) {
@@ -66,7 +67,7 @@ bool HarmonyParser::header(Parsed* out) {
   const auto found = reader_.find(kMessage);
   if (found.before > kMaxHeaderBytes) {
     where_ = Where::kContent;
-    out->content += reader_.take(kMaxHeaderBytes);
+    content(reader_.take(kMaxHeaderBytes), out);
     return true;
   }
   if (!found.found) return false;
@@ -100,11 +101,16 @@ bool HarmonyParser::body(Parsed* out) {
       out->add_arguments(num_calls_ - 1, text);
     } else {
       const bool reasoning = where_ == Where::kReasoning;
-      std::string& to = reasoning ? out->reasoning : out->content;
       bool& any = reasoning ? any_reasoning_ : any_content_;
-      if (!std::exchange(message_begun_, true) && any) to += '\n';  // between two messages
+      const bool apart = !std::exchange(message_begun_, true) && any;  // between two messages
       any = true;
-      to += text;
+      if (reasoning) {
+        if (apart) out->reasoning += '\n';
+        out->reasoning += text;
+      } else {
+        if (apart) content("\n", out);
+        content(text, out);
+      }
     }
     return true;
   }
@@ -113,6 +119,14 @@ bool HarmonyParser::body(Parsed* out) {
   if (mark != kStart && mark != kChannel) reader_.take(mark.size());
   end_message(out);
   return true;
+}
+
+void HarmonyParser::content(std::string_view text, Parsed* out) {
+  if (rest_) {
+    rest_->push(text, out);
+  } else {
+    out->content += text;
+  }
 }
 
 void HarmonyParser::end_message(Parsed* out) {

@@ -14,9 +14,9 @@ namespace quire {
 
 class HarmonyParser : public ReplyParser {
  public:
-  // calls: false: what is addressed to a function is content.
-  HarmonyParser(std::shared_ptr<const ToolSet> tools, bool calls)
-      : tools_(std::move(tools)), calls_(calls) {}
+  // calls: false: what is addressed to a function is content. rest: reads the content; may be null.
+  HarmonyParser(std::shared_ptr<const ToolSet> tools, bool calls, std::unique_ptr<ReplyParser> rest)
+      : tools_(std::move(tools)), calls_(calls), rest_(std::move(rest)) {}
   void push(std::string_view text, Parsed* out) override;
   void finish(Parsed* out) override;
 
@@ -29,9 +29,11 @@ class HarmonyParser : public ReplyParser {
   bool between();
   void begin_message(std::string_view header, Parsed* out);
   void end_message(Parsed* out);
+  void content(std::string_view text, Parsed* out);
 
   std::shared_ptr<const ToolSet> tools_;
   bool calls_;
+  std::unique_ptr<ReplyParser> rest_;
   TextReader reader_;
   Where where_ = Where::kStart;
   std::int32_t num_calls_ = 0;

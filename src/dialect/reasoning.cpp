@@ -145,14 +145,15 @@ void ReasoningSplitter::pass(std::string_view text, Parsed* out) {
   }
 }
 
-bool begins_inside(const ReasoningFormat& format, std::string_view prompt) {
+ThinkingState thinking_state(const ReasoningFormat& format, std::string_view prompt) {
   while (!prompt.empty() && is_space(prompt.back())) prompt.remove_suffix(1);
   const auto ends_with_any = [&](const std::vector<std::string_view>& marks) {
     return std::any_of(marks.begin(), marks.end(),
                        [&](std::string_view mark) { return prompt.ends_with(trimmed(mark)); });
   };
-  if (ends_with_any(format.begins)) return true;
-  return format.always && !ends_with_any(format.ends);
+  if (ends_with_any(format.begins)) return ThinkingState::kInside;
+  if (ends_with_any(format.ends)) return ThinkingState::kEnded;
+  return format.always ? ThinkingState::kInside : ThinkingState::kMayBegin;
 }
 
 }  // namespace quire

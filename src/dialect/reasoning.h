@@ -43,8 +43,9 @@ class ReasoningSplitter : public ReplyParser {
   std::string space_;  // before the thinking or inside it: dropped if a mark follows
 };
 
-// Whether an answer to this prompt begins inside the thinking: the prompt ends with an opening
-// mark, or the format says so and the prompt has not ended the thinking itself.
-bool begins_inside(const ReasoningFormat& format, std::string_view prompt);
+// Where an answer to this prompt begins: inside the thinking when the prompt ends with an opening
+// mark, or the format always thinks; after it when the prompt ends with the closing mark.
+enum class ThinkingState { kMayBegin, kInside, kEnded };
+ThinkingState thinking_state(const ReasoningFormat& format, std::string_view prompt);
 
 }  // namespace quire

@@ -34,11 +34,12 @@ TEST(Reasoning, IsSplitFromTheAnswer) {
 TEST(Reasoning, BeginsWhereThePromptLeftIt) {
   const auto* qwen = reasoning_format("qwen3");
   const auto* r1 = reasoning_format("deepseek_r1");
-  EXPECT_TRUE(begins_inside(*qwen, "user: x\nassistant: <think>\n"));
-  EXPECT_FALSE(begins_inside(*qwen, "assistant: "));
-  EXPECT_FALSE(begins_inside(*qwen, "assistant: <think>\n\n</think>\n\n"));
-  EXPECT_TRUE(begins_inside(*r1, "assistant: "));
-  EXPECT_FALSE(begins_inside(*r1, "assistant: <think>\n\n</think>\n\n"));
+  using enum ThinkingState;
+  EXPECT_EQ(thinking_state(*qwen, "user: x\nassistant: <think>\n"), kInside);
+  EXPECT_EQ(thinking_state(*qwen, "assistant: "), kMayBegin);
+  EXPECT_EQ(thinking_state(*qwen, "assistant: <think>\n\n</think>\n\n"), kEnded);
+  EXPECT_EQ(thinking_state(*r1, "assistant: "), kInside);
+  EXPECT_EQ(thinking_state(*r1, "assistant: <think>\n\n</think>\n\n"), kEnded);
   EXPECT_EQ(reasoning_format("openai_gptoss"), nullptr);
 }
 

@@ -205,7 +205,7 @@ const std::vector<ToolFamily>& tool_families() {
        },
        {"<|tool_call>", "<tool_call|>", "<|\"|>"}},
       {{"openai", "gpt_oss"},
-       [](Tools t) { return std::make_unique<HarmonyParser>(std::move(t), true); },
+       [](Tools t) { return std::make_unique<HarmonyParser>(std::move(t), true, nullptr); },
        {"<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>",
         "<|constrain|>"}},
   };

@@ -32,6 +32,12 @@ struct StopRules {
   RepetitionRule repetition;
 };
 
+// Thinking before the answer, by its tokens. It ends after Request::grammar_start.
+struct ThinkingRules {
+  TokenId begin_token = -1;  // drawn first, it begins the thinking; -1: the prompt has begun it
+  std::int32_t budget = -1;  // most tokens of it: then its end is drawn; -1: no limit
+};
+
 struct Request {
   RequestId id;
   std::string external_id;  // "cmpl-...": for logs
@@ -45,9 +51,10 @@ struct Request {
       beam;  // beam search: all choices of the family come to one Scheduler::add
   StopRules stop;
   // What the answer must fit; null: anything. It begins after the first grammar_start among the
-  // generated tokens (the end of the reasoning), at once when that is empty.
+  // generated tokens (the end of the thinking), at once when that is empty or nothing was thought.
   std::shared_ptr<const Grammar> grammar;
   std::vector<TokenId> grammar_start;
+  ThinkingRules thinking;  // of no effect without a grammar_start
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
   // Special tokens whose text is shown all the same: marks that the API layer reads. Null: none.

@@ -24,7 +24,7 @@ struct Sequence {
     if (request.sampling->prompt_logprobs >= 0) {
       prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
     }
-    if (request.grammar != nullptr) grammar = std::make_shared<SequenceGrammar>(request);
+    if (SequenceGrammar::needed(request)) grammar = std::make_shared<SequenceGrammar>(request);
   }
 
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }

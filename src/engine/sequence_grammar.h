@@ -1,4 +1,5 @@
-// A grammar along one sequence: which tokens may come next. Owned by its Sequence; between the
+// A grammar along one sequence, after its thinking and that one's budget: which tokens may come
+// next. Owned by its Sequence; between the
 // start and the end of a step's masks the mask thread fills it, else the engine thread uses it.
 #pragma once
 
@@ -17,7 +18,8 @@ namespace quire {
 
 class SequenceGrammar {
  public:
-  // Of a request that has a grammar.
+  // True for a request that has a grammar or a budget of thinking.
+  static bool needed(const Request& request);
   explicit SequenceGrammar(const Request& request);
 
   // Makes the mask of the next token.
@@ -29,20 +31,33 @@ class SequenceGrammar {
   void accept(TokenId token);
 
   // An end token was drawn where the grammar lets the text end.
-  bool ended() const { return begun_ && matcher_ != nullptr && matcher_->ended(); }
+  bool ended() const { return matcher_ != nullptr && matcher_->ended(); }
   // Nothing may follow, and no end token is awaited: the text is whole.
   bool complete_without_end() const;
   // Why the grammar can't be followed any longer.
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  enum class Where {
+    kFirst,     // the next token may begin the thinking; the grammar holds for all others
+    kThinking,  // anything goes
+    kEnding,    // the budget is used up: the tokens that end the thinking
+    kBegun      // the grammar holds
+  };
   bool make_matcher();
+  void fill_from_grammar();
+  void allow_only(TokenId token);
+  void allow_too(TokenId token);
+  void accept_thinking(TokenId token);
+  void accept_answer(TokenId token);
 
-  std::shared_ptr<const Grammar> grammar_;
+  std::shared_ptr<const Grammar> grammar_;  // null: a budget alone
   std::vector<TokenId> stop_token_ids_;
   std::vector<TokenId> start_;  // the tokens after which the grammar begins
   std::size_t num_start_seen_ = 0;
-  bool begun_ = true;
+  ThinkingRules thinking_;
+  std::int32_t num_thought_ = 0;
+  Where where_ = Where::kBegun;
   bool awaits_end_ = true;
   std::unique_ptr<GrammarMatcher> matcher_;
   std::vector<std::uint32_t> words_;

@@ -96,6 +96,7 @@ struct RequestTemplate {
   bool fresh_seed = false;                 // every choice draws its own
   std::shared_ptr<const Grammar> grammar;  // or null
   std::vector<TokenId> grammar_start;      // see Request
+  ThinkingRules thinking;
 };
 // Top count of log-probabilities within --max-logprobs; -1 stands for the whole vocabulary.
 Result<std::int32_t> resolve_logprobs(const ProtocolContext& context, std::int32_t count,

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "server/prepare.h"
 #include "server/protocol/json_parse.h"
+#include "server/protocol/tools_grammar.h"
+#include "server/thinking.h"
 #include "server/tools_in_words.h"
 
 namespace quire {
@@ -34,8 +36,37 @@ std::shared_ptr<const ReplyOptions> reply_options(const ProtocolContext& context
   if (out.dialect.reasoning.empty() && !out.calls) return nullptr;
   out.tools = chat.tools.set;
   if (const auto* format = reasoning_format(out.dialect.reasoning))
-    out.begins_inside = begins_inside(*format, prompt);
+    out.begins_inside = thinking_state(*format, prompt) == ThinkingState::kInside;
+  if (chat.tools.choice == ToolChoice::kNamed) {
+    out.forced = ReplyOptions::Forced::kArguments;
+    out.forced_function = chat.tools.name;
+  } else if (chat.tools.choice == ToolChoice::kRequired) {
+    out.forced = ReplyOptions::Forced::kList;
+  }
   return std::make_shared<const ReplyOptions>(std::move(out));
+}
+
+// A forced choice makes the answer fit the functions' schemas.
+Status force_calls(const ProtocolContext& context, ChatRequest& request) {
+  const ToolsInput& tools = request.chat.tools;
+  if (!tools.forced()) return {};
+  if (request.grammar) {
+    return field_error("tool_choice",
+                       "`tool_choice` and `{}` both say what the answer must be: give one of them",
+                       request.grammar_field);
+  }
+  // One by one first: an error then speaks of the function's own schema.
+  for (std::size_t i = 0; i < tools.functions.size(); ++i) {
+    if (tools.choice == ToolChoice::kNamed && tools.functions[i].name != tools.name) continue;
+    const auto grammar = context.text->compile_grammar(arguments_grammar(tools.functions[i]));
+    if (grammar) continue;
+    if (grammar.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(grammar.error());
+    const std::string place = fmt::format("tools[{}].function.parameters", i);
+    return field_error(place, "`{}`: {}", place, grammar.error().message);
+  }
+  request.grammar = tools_grammar(tools, request.parallel_tool_calls);
+  request.grammar_field = "tools";
+  return {};
 }
 
 AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& request,
@@ -111,16 +142,13 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   QUIRE_ASSIGN(request.top_logprobs,
                resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
-  if (request.chat.tools.forced()) {
-    return tl::unexpected(Error{ErrorCode::kUnsupported,
-                                "`tool_choice` can be \"none\" or \"auto\" in this version",
-                                "tool_choice"});
-  }
+  QUIRE_TRY(force_calls(context, request));
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));
   QUIRE_ASSIGN(auto ids, encode_prompt(context, request, prompt,
                                        request.add_special_tokens.value_or(false), "messages"));
+  QUIRE_TRY(set_thinking(context, prompt, request.thinking_token_budget, &parts));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
   options.reply = reply_options(context, request.chat, prompt);
 

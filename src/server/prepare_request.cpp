@@ -274,6 +274,7 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
   out.stop = std::move(parts.stop);
   out.grammar = std::move(parts.grammar);
   out.grammar_start = std::move(parts.grammar_start);
+  out.thinking = parts.thinking;
   out.skip_special_tokens = request.skip_special_tokens;
   out.spaces_between_special_tokens = request.spaces_between_special_tokens;
   out.cache_salt = request.cache_salt.empty() ? 0 : hash_text(request.cache_salt);

@@ -9,7 +9,7 @@ from quire_process import ROOT
 
 SUITE = ROOT / "tests" / "conformance"
 LATER = pathlib.Path(__file__).parent / "conformance_later.txt"
-FILES = ["models", "completions", "chat", "errors", "http", "structured"]
+FILES = ["models", "completions", "chat", "errors", "http", "structured", "tools"]
 
 
 def read_later():

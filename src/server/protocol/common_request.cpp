@@ -90,9 +90,6 @@ Status read_early_stopping(R& request, const json::value& value, const Field<R>&
   }
   return {};
 }
-Status read_thinking_budget(R&, const json::value& value, const Field<R>& field) {
-  return read_only(value, field.name, -1, -1);
-}
 
 std::span<const Field<CommonRequest>> sampling_fields() {
   static constexpr std::array kTable{
@@ -165,8 +162,8 @@ std::span<const Field<CommonRequest>> end_fields() {
           .is(kVllm | kLlamaCpp, "false", "Go on after the model's end token"),
       object_field<&R::repetition, &repetition_fields>("repetition_detection")
           .is(kVllm, "null", "Ends an answer that repeats itself (finish_reason \"repetition\")"),
-      custom_field<R>("thinking_token_budget", R"({"const": -1})", &read_thinking_budget)
-          .is(kVllm, "null", "Tokens of reasoning at most"),
+      integer_field<&R::thinking_token_budget>("thinking_token_budget", -1, kMaxInt32)
+          .is(kVllm, "-1", "Chat: tokens of thinking at most, then its end is drawn; -1: no limit"),
   };
   return kTable;
 }

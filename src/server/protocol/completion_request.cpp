@@ -75,6 +75,10 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   QUIRE_TRY(read_fields<R>(object, own_fields(), request));
   note_unknown_fields(object, common_fields(), own_fields());
   QUIRE_TRY(check_common(request));
+  if (request.thinking_token_budget >= 0) {
+    return field_error("thinking_token_budget",
+                       "`thinking_token_budget` is for chat: use /v1/chat/completions");
+  }
   if (request.max_tokens == 0 && !request.echo) {
     return field_error("max_tokens",
                        "`max_tokens` must be at least 1 (0 only with `echo`), but it is 0");

@@ -1,0 +1,115 @@
+// Calls that a request forces, and thinking before what a grammar decides: what the engine is told,
+// and how its answer is shown.
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+#include "server/fake_parts.h"
+#include "server/raw_client.h"
+
+namespace quire {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kThinking = "{{ tools }}<tool_call>{{ '<think>' }}";
+const std::string kTools =
+    R"("tools": [{"type": "function", "function": {"name": "get_weather", "parameters":
+       {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}},
+       {"type": "function", "function": {"name": "ping"}}])";
+const std::string kNamed =
+    kTools + R"(, "tool_choice": {"type": "function", "function": {"name": "get_weather"}})";
+const std::string kRequired = kTools + R"(, "tool_choice": "required")";
+
+json::value ask(FakeServer& server, const std::string& more, int status = 200) {
+  RawClient client(server.server->port());
+  client.post("/v1/chat/completions",
+              R"({"messages": [{"role": "user", "content": "hi"}], )" + more + "}");
+  const auto reply = client.read();
+  EXPECT_EQ(reply.status, status) << more << "\n" << reply.body;
+  return json::parse(reply.body);
+}
+const json::object& choice_of(const json::value& body) {
+  return body.at("choices").at(0).as_object();
+}
+std::vector<TokenId> ids(std::string_view text) { return {text.begin(), text.end()}; }
+
+TEST(ForcedCalls, Named) {
+  FakeServer server({}, R"({"city": "Oslo"})", "{{ tools }}<tool_call>");
+  const auto body = ask(server, kNamed);
+  const auto& message = choice_of(body).at("message").as_object();
+  EXPECT_TRUE(message.at("content").is_null());
+  const auto& call = message.at("tool_calls").at(0);
+  EXPECT_EQ(call.at("function").at("name").as_string(), "get_weather");
+  EXPECT_EQ(call.at("function").at("arguments").as_string(), R"({"city": "Oslo"})");
+  EXPECT_EQ(choice_of(body).at("finish_reason").as_string(), "tool_calls");
+  ASSERT_NE(server.generator.last_request()->grammar, nullptr);
+  EXPECT_TRUE(server.generator.last_request()->grammar_start.empty());
+}
+
+TEST(ForcedCalls, Required) {
+  FakeServer server({}, R"([{"name": "ping", "parameters": {}},
+      {"name": "get_weather", "parameters": {"city": "Oslo"}}])",
+                    "{{ tools }}<tool_call>");
+  const auto body = ask(server, kRequired);
+  const auto& calls = choice_of(body).at("message").at("tool_calls").as_array();
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].at("function").at("arguments").as_string(), "{}");
+  EXPECT_EQ(calls[1].at("function").at("name").as_string(), "get_weather");
+  ASSERT_NE(server.generator.last_request()->grammar, nullptr);
+}
+
+TEST(ForcedCalls, AutoAndNoneForceNothing) {
+  FakeServer server({}, "x", "{{ tools }}<tool_call>");
+  for (const char* choice : {"auto", "none"}) {
+    ask(server, kTools + R"(, "tool_choice": ")" + choice + "\"");
+    EXPECT_EQ(server.generator.last_request()->grammar, nullptr);
+  }
+}
+
+TEST(ForcedCalls, WhatCantBeEnforcedIsRefusedAtItsPlace) {
+  FakeServer server({}, "x", "{{ tools }}<tool_call>");
+  const std::string unique =
+      R"("tools": [{"type": "function", "function": {"name": "a"}},
+         {"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+          "properties": {"x": {"type": "array", "uniqueItems": true}}}}}], "tool_choice": "required")";
+  const auto error = ask(server, unique, 400).at("error");
+  EXPECT_EQ(error.at("param").as_string(), "tools[1].function.parameters");
+  EXPECT_NE(std::string(error.at("message").as_string()).find("uniqueItems"), std::string::npos);
+  const auto both = ask(server, kNamed + R"(, "response_format": {"type": "json_object"})", 400);
+  EXPECT_EQ(both.at("error").at("param").as_string(), "tool_choice");
+}
+
+TEST(Thinking, ComesBeforeWhatTheGrammarDecides) {
+  FakeServer server({}, R"(Hm.</think>{"city": "Oslo"})", kThinking, "<think>\n");
+  const auto body = ask(server, kNamed);
+  const auto& message = choice_of(body).at("message").as_object();
+  EXPECT_EQ(message.at("reasoning").as_string(), "Hm.");
+  EXPECT_EQ(message.at("tool_calls").as_array().size(), 1U);
+  EXPECT_EQ(server.generator.last_request()->grammar_start, ids("</think>"));
+}
+
+TEST(Thinking, IsNotAwaitedWhereThePromptHasEndedIt) {
+  FakeServer server({}, R"({"city": "Oslo"})", kThinking, "<think>\n\n</think>\n\n");
+  ask(server, kNamed);
+  EXPECT_TRUE(server.generator.last_request()->grammar_start.empty());
+}
+
+TEST(Thinking, ABudgetReachesTheEngine) {
+  FakeServer server({}, "Hm.</think>Yes.", kThinking, "<think>\n");
+  ask(server, R"("thinking_token_budget": 7)");
+  EXPECT_EQ(server.generator.last_request()->thinking.budget, 7);
+  EXPECT_EQ(server.generator.last_request()->grammar_start, ids("</think>"));
+  ask(server, R"("thinking_token_budget": -1)");
+  EXPECT_EQ(server.generator.last_request()->thinking.budget, -1);
+  for (const char* bad : {"-2", "true", "1.5", "\"x\""}) {
+    const auto error = ask(server, std::string(R"("thinking_token_budget": )") + bad, 400);
+    EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget") << bad;
+  }
+  FakeServer plain({}, "x", "{{ tools }}");
+  const auto error = ask(plain, R"("thinking_token_budget": 7)", 400);
+  EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget");
+}
+
+}  // namespace
+}  // namespace quire
