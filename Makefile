@@ -130,6 +130,13 @@ test-js: build model ## the JavaScript OpenAI SDK against the server (installs n
 	cd tests/conformance/js && npm install --no-audit --no-fund --silent
 	$(PYTEST) tests/e2e/sdk_js.py
 
+CLIENTS_PYTHON := .cache/clients/venv/bin/python
+.PHONY: test-clients
+test-clients: build model ## LangChain, LiteLLM, lm-eval and schemathesis against the server (installs pip packages)
+	python3 -m venv .cache/clients/venv
+	$(CLIENTS_PYTHON) -m pip install -q -r tests/clients/requirements.txt
+	$(CLIENTS_PYTHON) -m pytest -p no:cacheprovider -q tests/clients $(ARGS)
+
 # Golden files exist for these; the largest is compared with its own float32 arithmetic.
 LARGE_MODELS := gemma-3-270m-q4_k_m Qwen2.5-Coder-0.5B-Instruct.Q4_K_M
 LARGEST_MODEL := Qwen2.5-Coder-1.5B-Instruct.Q4_K_M

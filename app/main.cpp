@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   add("pull", "Fetch a model from the hub into the cache", add_pull);
   add("list", "List the models in the cache", add_list);
   add("rm", "Remove a model from the cache", add_rm);
+  add("openapi", "Print the OpenAPI document of the server", add_openapi);
   add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");  // hidden
   app.allow_extras();
   try {

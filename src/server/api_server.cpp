@@ -57,10 +57,10 @@ const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
   return kRoutes;
 }
 
-std::string ApiServer::Impl::write_openapi() const {
+std::string ApiServer::openapi(const ServerOptions& options) {
   std::vector<ApiOperation> operations;
-  for (const Route& route : routes()) {
-    if (!switched_off(route.path)) operations.push_back(route);
+  for (const Impl::Route& route : Impl::routes()) {
+    if (!Impl::switched_off(options, route.path)) operations.push_back(route);
   }
   return openapi_document({QUIRE_VERSION, !options.api_keys.empty()}, operations);
 }
@@ -75,7 +75,7 @@ std::string ApiServer::Impl::strip_root(const std::string& path) const {
   return path;
 }
 
-bool ApiServer::Impl::switched_off(std::string_view path) const {
+bool ApiServer::Impl::switched_off(const ServerOptions& options, std::string_view path) {
   if (path == "/openapi.json" || path == "/docs") return options.disable_docs;
   return path == "/tokenizer_info" && !options.enable_tokenizer_info;
 }
@@ -83,7 +83,7 @@ bool ApiServer::Impl::switched_off(std::string_view path) const {
 const ApiServer::Impl::Route* ApiServer::Impl::find(std::string_view path) const {
   for (const auto& route : routes()) {
     const auto brace = route.path.find('{');
-    if (switched_off(route.path)) continue;
+    if (switched_off(options, route.path)) continue;
     if (brace == std::string_view::npos
             ? path == route.path
             : path.size() > brace && path.substr(0, brace) == route.path.substr(0, brace)) {

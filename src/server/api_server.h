@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "server/generator.h"
@@ -31,6 +32,9 @@ class ApiServer {
   // do.
   static Result<std::unique_ptr<ApiServer>> start(ServerOptions options, Parts parts);
   ~ApiServer();  // shutdown(0)
+
+  // What GET /openapi.json answers with these options.
+  static std::string openapi(const ServerOptions& options);
 
   std::uint16_t port() const;
   // Stops accepting, closes idle connections and waits until what runs is answered or the limit

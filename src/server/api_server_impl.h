@@ -39,8 +39,7 @@ struct ApiServer::Impl {
 
   void handle(HttpRequest request, const ExchangePtr& exchange);
   const Route* find(std::string_view path) const;
-  bool switched_off(std::string_view path) const;
-  std::string write_openapi() const;
+  static bool switched_off(const ServerOptions& options, std::string_view path);
   std::string strip_root(const std::string& path) const;
 
   void models(HttpRequest& request, const ExchangePtr& exchange);
@@ -71,7 +70,7 @@ struct ApiServer::Impl {
 
   ServerOptions options;
   Parts parts;
-  const std::string openapi_text = write_openapi();
+  const std::string openapi_text = ApiServer::openapi(options);
   SeedSource seeds;
   DryBreakerCache dry_breakers;
   ChatDialect dialect;

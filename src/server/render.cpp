@@ -86,6 +86,15 @@ std::string tokenizer_info_answer(const ProtocolContext& context) {
   }
   out["eos_token_ids"] = std::move(ends);
   out["eos_tokens"] = std::move(end_texts);
+  // By the names of tokenizer_config.json.
+  const SpecialTokens special = context.text->special();
+  const auto token = [](const std::string& text) {
+    return text.empty() ? json::value(nullptr) : json::value(text);
+  };
+  out["bos_token"] = token(special.bos_token);
+  out["eos_token"] = token(special.eos_token);
+  out["unk_token"] = token(special.unk_token);
+  out["pad_token"] = token(special.pad_token);
   const std::string_view source = context.text->chat_template_source();
   out["chat_template"] = source.empty() ? json::value(nullptr) : json::value(json::string(source));
   return json::serialize(out);

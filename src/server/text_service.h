@@ -29,6 +29,7 @@ class TextService {
   virtual std::size_t max_token_bytes() const = 0;  // of the longest token
   virtual bool has_chat_template() const = 0;
   virtual std::string_view chat_template_source() const { return {}; }  // empty: none
+  virtual SpecialTokens special() const { return {}; }
   // The id of the special token of this text.
   virtual std::optional<TokenId> special_token(std::string_view) const { return {}; }
   // With template_source empty, the model's own template.
@@ -53,6 +54,7 @@ class ModelTextService : public TextService {
   std::size_t max_token_bytes() const override { return max_token_bytes_; }
   bool has_chat_template() const override { return chat_template_ != nullptr; }
   std::string_view chat_template_source() const override;
+  SpecialTokens special() const override { return tokenizer_->special(); }
   std::optional<TokenId> special_token(std::string_view text) const override;
   Result<std::string> render(const ChatTemplate::Input& input,
                              std::string_view template_source) const override;
