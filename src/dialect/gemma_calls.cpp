@@ -74,7 +74,7 @@ bool GemmaCalls::name() {
   reader().take(found.before + 1);
   begin_call(std::move(name));
   arguments("{");
-  open_ = "{";
+  open_.assign(1, '{');
   first_ = true;
   where_ = Where::kKey;
   return true;

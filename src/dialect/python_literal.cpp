@@ -120,7 +120,7 @@ class Reader {
     std::string digits(text_.substr(0, size));
     if (digits.starts_with('+')) digits.erase(0, 1);
     const std::size_t first = digits.starts_with('-') ? 1 : 0;
-    if (digits.substr(first).starts_with('.')) digits.insert(first, "0");
+    if (digits.substr(first).starts_with('.')) digits.insert(first, 1, '0');
     if (digits.ends_with('.')) digits += '0';
     if (!is_json(digits)) return false;
     text_.remove_prefix(size);
