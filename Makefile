@@ -88,7 +88,7 @@ test-unit: build ## unit tests, release build
 	$(CTEST) --test-dir build
 
 # Those that have passed under the sanitizers so far; the others follow as they do.
-DEV_MODULES := base tensor kv text weights hub
+DEV_MODULES := base tensor kernels kv text weights hub sampling
 empty :=
 space := $(empty) $(empty)
 .PHONY: test-dev

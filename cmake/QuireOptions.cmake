@@ -9,19 +9,23 @@ target_compile_definitions(quire_options INTERFACE QUIRE_VERSION="${PROJECT_VERS
 if(QUIRE_SANITIZE)
   target_compile_options(quire_options INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(quire_options INTERFACE -fsanitize=${QUIRE_SANITIZE})
+  if(QUIRE_SANITIZE MATCHES "undefined")
+    # AddressSanitizer reports null pointers and wrong sizes too; these take a fifth of the time of a build.
+    target_compile_options(quire_options INTERFACE -fno-sanitize=null,vptr,object-size)
+  endif()
 endif()
 # What runs once, or waits for the network, is optimized little: it halves the time that GoogleTest's macros, CLI11
-# and Asio take to compile. Under a sanitizer the server counts as such too; kernels lose -O3, and their checks become
-# calls, or one file of theirs takes two minutes.
+# and Asio take to compile. Sanitizer presets are built without optimization but for what computes; kernels lose
+# their -O3 there, and their checks become calls, or one file of theirs takes two minutes.
 set(QUIRE_COLD_OPTIMIZE -O1)
-set(QUIRE_SERVER_OPTIMIZE "")
+set(QUIRE_HOT_OPTIMIZE "")
 set(QUIRE_KERNEL_OPTIMIZE -O3)
 if(QUIRE_SANITIZE)
   set(QUIRE_COLD_OPTIMIZE -O0)
-  set(QUIRE_SERVER_OPTIMIZE -O0)
-  set(QUIRE_KERNEL_OPTIMIZE "")
+  set(QUIRE_HOT_OPTIMIZE -O1)
+  set(QUIRE_KERNEL_OPTIMIZE -O1)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_SANITIZE MATCHES "address")
-    set(QUIRE_KERNEL_SANITIZE -fno-sanitize=null,object-size,vptr "SHELL:--param asan-instrumentation-with-call-threshold=0")
+    set(QUIRE_KERNEL_SANITIZE "SHELL:--param asan-instrumentation-with-call-threshold=0")
   endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_SANITIZE)
