@@ -103,11 +103,6 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int fail(const Error& error) {
-  std::fprintf(stderr, "quire: error: %s\n", error.message.c_str());
-  return 1;
-}
-
 }  // namespace quire
 
 int main(int argc, char** argv) { return quire::run(argc, argv); }
