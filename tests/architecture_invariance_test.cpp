@@ -21,9 +21,11 @@ constexpr std::int64_t kMaxRows = 96;
 
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/golden"))) {
-    if (std::filesystem::exists(entry.path() / "golden.safetensors"))
-      folders.push_back(entry.path().string());
+  for (const char* set : {"tests/golden", "tests/golden-quant"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(source_path(set))) {
+      if (std::filesystem::exists(entry.path() / "golden.safetensors"))
+        folders.push_back(entry.path().string());
+    }
   }
   std::sort(folders.begin(), folders.end());
   return folders;

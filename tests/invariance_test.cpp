@@ -199,6 +199,18 @@ INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                                            Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"},
                                            Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
 
+// Every kind that quantized checkpoints are packed as.
+INSTANTIATE_TEST_SUITE_P(
+    QuantizedCheckpoints, Invariance,
+    ::testing::Values(Case{"tests/golden-quant/awq_llama_g128", "auto"},
+                      Case{"tests/golden-quant/awq_qwen3_moe_g64", "auto"},
+                      Case{"tests/golden-quant/gptq_qwen2_desc_act_asym", "auto"},
+                      Case{"tests/golden-quant/gptq_qwen2_g32_asym", "auto"},
+                      Case{"tests/golden-quant/gptq_qwen2_w8_g64_asym", "auto"},
+                      Case{"tests/golden-quant/ct_llama_w8a8_int8", "auto"},
+                      Case{"tests/golden-quant/fp8_llama_block128_cut", "auto"},
+                      Case{"tests/golden-quant/mxfp4_gpt_oss", "auto"}));
+
 // Layers with a window or chunks beside layers with full attention.
 INSTANTIATE_TEST_SUITE_P(Windows, Invariance,
                          ::testing::Values(Case{"tests/golden/gemma2", "float32"},

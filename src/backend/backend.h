@@ -125,7 +125,7 @@ class Backend {
 
   // ---- load time
   // weights: matrices [n_i, k] stacked along n; biases: one per weight or empty (a view may be
-  // empty: zeros).
+  // empty: zeros). A view's column_order is obeyed: activations are permuted at the door.
   virtual Result<std::unique_ptr<Linear>> pack_linear(std::span<const TensorView> weights,
                                                       std::span<const TensorView> biases) = 0;
   // One matrix per head, all [n, k] of one type: for linear_heads.

@@ -112,6 +112,41 @@ void block(const BlockQ3_K& b, float* out) {
   }
 }
 
+template <class Block>
+float f16_scale(const Block& b) {
+  return f16_to_f32(static_cast<std::uint16_t>(b.d[0] | b.d[1] << 8));
+}
+// Exact: at most 19 significant bits.
+template <int elements>
+void block(const BlockG4<elements>& b, float* out) {
+  const float d = f16_scale(b);
+  for (int i = 0; i < elements; ++i) {
+    const int q = (b.qs[i / 32 * 16 + i % 16] >> (i % 32 / 16 * 4)) & 15;
+    out[i] = d * static_cast<float>(q - b.zero);
+  }
+}
+template <int elements>
+void block(const BlockG8<elements>& b, float* out) {
+  const float d = f16_scale(b);
+  for (int i = 0; i < elements; ++i) out[i] = d * static_cast<float>(b.qs[i] - b.zero);
+}
+
+// Eight-bit floats: E4M3 (no infinity, 0x7f is NaN) and E5M2 (the upper half of an F16).
+float e4m3_to_f32(std::uint8_t b) {
+  const int exponent = (b >> 3) & 15, mantissa = b & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return (b & 0x80) != 0 ? -magnitude : magnitude;
+}
+template <int elements>
+void block(const BlockF8<elements>& b, float* out) {
+  float d = 0;
+  std::memcpy(&d, b.d, sizeof(d));
+  for (int i = 0; i < elements; ++i) out[i] = e4m3_to_f32(b.qs[i]) * d;
+}
+
 template <class Block, std::int64_t elements>
 void blocks(const std::byte* row, std::int64_t columns, float* out) {
   for (std::int64_t i = 0; i < columns / elements; ++i) {
@@ -134,15 +169,6 @@ void floats(const std::byte* row, std::int64_t columns, float* out) {
   std::memcpy(out, row, static_cast<std::size_t>(columns) * sizeof(float));
 }
 
-// Eight-bit floats: E4M3 (no infinity, 0x7f is NaN) and E5M2 (the upper half of an F16).
-float e4m3_to_f32(std::uint8_t b) {
-  const int exponent = (b >> 3) & 15, mantissa = b & 7;
-  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -9)
-                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return (b & 0x80) != 0 ? -magnitude : magnitude;
-}
 float e5m2_to_f32(std::uint8_t b) { return f16_to_f32(static_cast<std::uint16_t>(b << 8)); }
 
 template <float (*convert)(std::uint8_t)>
@@ -183,6 +209,16 @@ constexpr Reader kReaders[] = {
     {DType::kIQ2_S, blocks<BlockIQ2_S, 256>},
     {DType::kIQ3_XXS, blocks<BlockIQ3_XXS, 256>},
     {DType::kIQ3_S, blocks<BlockIQ3_S, 256>},
+    {DType::kG4_32, blocks<BlockG4<32>, 32>},
+    {DType::kG4_64, blocks<BlockG4<64>, 64>},
+    {DType::kG4_128, blocks<BlockG4<128>, 128>},
+    {DType::kG4_256, blocks<BlockG4<256>, 256>},
+    {DType::kG8_32, blocks<BlockG8<32>, 32>},
+    {DType::kG8_64, blocks<BlockG8<64>, 64>},
+    {DType::kG8_128, blocks<BlockG8<128>, 128>},
+    {DType::kG8_256, blocks<BlockG8<256>, 256>},
+    {DType::kF8_32, blocks<BlockF8<32>, 32>},
+    {DType::kF8_128, blocks<BlockF8<128>, 128>},
 };
 
 const Reader* find_reader(DType dtype) {
@@ -208,6 +244,17 @@ bool is_dequantizable(DType dtype) {
     case DType::kQ4_K:
     case DType::kQ5_K:
     case DType::kQ6_K:
+    case DType::kMXFP4:
+    case DType::kG4_32:
+    case DType::kG4_64:
+    case DType::kG4_128:
+    case DType::kG4_256:
+    case DType::kG8_32:
+    case DType::kG8_64:
+    case DType::kG8_128:
+    case DType::kG8_256:
+    case DType::kF8_32:
+    case DType::kF8_128:
       return true;
     default:
       return false;

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// The block kinds carry GGML's names; their layouts are in tensor/quant_blocks.h.
+// The block kinds carry GGML's names where it has them; their layouts are in tensor/quant_blocks.h.
 enum class DType : std::uint8_t {
   kF32,
   kF16,
@@ -44,7 +44,19 @@ enum class DType : std::uint8_t {
   kIQ2_S,
   kIQ3_XXS,
   kIQ3_S,
+  // Of quantized checkpoints, one scale per block; the number is the block's elements.
+  kG4_32,
+  kG4_64,
+  kG4_128,
+  kG4_256,
+  kG8_32,
+  kG8_64,
+  kG8_128,
+  kG8_256,
+  kF8_32,
+  kF8_128,
 };
+inline constexpr int kNumDTypes = 45;
 
 struct DTypeInfo {
   std::string_view name;        // "F32", "Q4_K"

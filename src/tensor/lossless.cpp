@@ -146,7 +146,6 @@ DType lossless_target(DType stored) {
     case DType::kTQ1_0:
     case DType::kTQ2_0:
       return DType::kQ4_0;
-    case DType::kMXFP4:
     case DType::kNVFP4:
     case DType::kF8E4M3:
     case DType::kF8E5M2:
@@ -184,7 +183,7 @@ void convert_row(DType stored, const std::byte* row, std::int64_t columns, std::
 TensorView as_lossless(const TensorView& matrix, Buffer* storage) {
   const DType target = lossless_target(matrix.dtype);
   if (target == matrix.dtype) return matrix;
-  TensorView converted{nullptr, target, matrix.shape};
+  TensorView converted{nullptr, target, matrix.shape, matrix.column_order};
   *storage = Buffer(static_cast<std::size_t>(converted.bytes()));
   converted.data = storage->data();
   for (std::int64_t r = 0; r < matrix.rows(); ++r) {

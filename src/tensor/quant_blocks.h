@@ -106,6 +106,23 @@ struct BlockIQ3_S {
   std::uint8_t qs[64], qh[8], signs[32], scales[4];
 };
 
+// Of AWQ, GPTQ and compressed-tensors: d*(q-zero), d in f16. Nibbles of every 32 elements as in
+// Q4_0.
+template <int elements>
+struct BlockG4 {
+  std::uint8_t d[2], zero, qs[elements / 2];
+};
+template <int elements>
+struct BlockG8 {
+  std::uint8_t d[2], zero, qs[elements];
+};
+// float8_e4m3 codes: d*value, d in f32.
+template <int elements>
+struct BlockF8 {
+  std::uint8_t d[4], qs[elements];
+};
+
+static_assert(sizeof(BlockG4<128>) == 67 && sizeof(BlockG8<64>) == 67 && sizeof(BlockF8<32>) == 36);
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22);
 static_assert(sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144);
 static_assert(sizeof(BlockQ5_K) == 176 && sizeof(BlockQ6_K) == 210);

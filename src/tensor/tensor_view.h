@@ -48,6 +48,9 @@ struct TensorView {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
   Shape shape;
+  // [columns] or null. Stored column c of a matrix is its input column_order[c] (activation order
+  // of quantized weights); null: as they lie. Lives as long as the data.
+  const std::int32_t* column_order = nullptr;
 
   bool empty() const { return data == nullptr; }
   // A scalar (rank 0) is a row of one.
@@ -61,12 +64,12 @@ struct TensorView {
     QUIRE_CHECK(shape.rank() >= 2 && 0 <= i && i < shape[0]);
     Shape rest;
     for (int d = 1; d < shape.rank(); ++d) rest.push_back(shape[d]);
-    return {data + i * (bytes() / shape[0]), dtype, rest};
+    return {data + i * (bytes() / shape[0]), dtype, rest, column_order};
   }
   // Rows [begin, end) of a matrix.
   TensorView slice_rows(std::int64_t begin, std::int64_t end) const {
     QUIRE_CHECK(shape.rank() == 2 && 0 <= begin && begin <= end && end <= shape[0]);
-    return {row(begin), dtype, Shape{end - begin, shape[1]}};
+    return {row(begin), dtype, Shape{end - begin, shape[1]}, column_order};
   }
 };
 

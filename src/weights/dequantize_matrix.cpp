@@ -1,5 +1,6 @@
 // The whole-matrix face of tensor/dequantize.h, which holds the definition of every block type.
 #include <cstring>
+#include <vector>
 
 #include "base/check.h"
 #include "tensor/dequantize.h"
@@ -11,6 +12,12 @@ bool can_dequantize(DType dtype) { return dtype == DType::kF64 || is_readable(dt
 
 void dequantize_row(const TensorView& matrix, std::int64_t row, float* out) {
   QUIRE_CHECK(row >= 0 && row < matrix.rows());
+  if (matrix.column_order != nullptr) {
+    std::vector<float> stored(static_cast<std::size_t>(matrix.columns()));
+    dequantize_row(matrix.dtype, matrix.row(row), matrix.columns(), stored.data());
+    for (std::size_t c = 0; c < stored.size(); ++c) out[matrix.column_order[c]] = stored[c];
+    return;
+  }
   if (matrix.dtype != DType::kF64) {
     return dequantize_row(matrix.dtype, matrix.row(row), matrix.columns(), out);
   }

@@ -1,20 +1,14 @@
-// The numbers of quantized tensors: codes, scales and zero points from the words of each format,
-// and whole rows in the type that a tensor is converted to. Pure functions; any thread.
-#include <algorithm>
+// The numbers of quantized tensors: codes, scales and zero points from the words of each format.
+// Pure functions; any thread.
 #include <cstring>
-#include <vector>
 
 #include "base/check.h"
 #include "tensor/dequantize.h"
 #include "tensor/half.h"
-#include "tensor/quant_blocks.h"
 #include "weights/quant_tensor.h"
 
 namespace quire {
 namespace {
-
-// Rows that are decoded together: words of AWQ and GPTQ hold one input of neighbouring outputs.
-constexpr std::int64_t kTileRows = 32;
 
 std::uint32_t word_at(const TensorView& view, std::int64_t index) {
   std::uint32_t word = 0;
@@ -75,72 +69,6 @@ void read_rows(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::
   }
 }
 
-// ---- rows as float32
-
-// The group of each input.
-std::vector<std::int32_t> input_groups(const QuantTensor& t) {
-  std::vector<std::int32_t> groups(static_cast<std::size_t>(t.inputs()));
-  if (!t.order.empty()) {
-    std::memcpy(groups.data(), t.order.data, groups.size() * 4);
-    return groups;
-  }
-  for (std::size_t i = 0; i < groups.size(); ++i)
-    groups[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / t.group_size);
-  return groups;
-}
-
-void integers_to_f32(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::byte* out) {
-  const std::int64_t inputs = t.inputs();
-  const std::vector<std::int32_t> groups = input_groups(t);
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(kTileRows * inputs));
-  std::vector<float> row(static_cast<std::size_t>(inputs));
-  std::vector<float> scales(static_cast<std::size_t>(t.groups()));
-  std::vector<std::int32_t> zeros(scales.size());
-  for (std::int64_t first = begin; first < end; first += kTileRows) {
-    const std::int64_t last = std::min(end, first + kTileRows);
-    read_codes(t, first, last, codes.data());
-    for (std::int64_t r = first; r < last; ++r) {
-      for (std::size_t g = 0; g < scales.size(); ++g) {
-        scales[g] = read_scale(t, r, static_cast<std::int64_t>(g));
-        zeros[g] = read_zero(t, r, static_cast<std::int64_t>(g));
-      }
-      const std::uint8_t* q = codes.data() + (r - first) * inputs;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const auto g = static_cast<std::size_t>(groups[i]);
-        row[i] = static_cast<float>(q[i] - zeros[g]) * scales[g];
-      }
-      std::memcpy(out + (r - begin) * inputs * 4, row.data(), row.size() * 4);
-    }
-  }
-}
-
-void float8_to_f32(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::byte* out) {
-  const std::int64_t inputs = t.inputs();
-  std::vector<float> row(static_cast<std::size_t>(inputs));
-  for (std::int64_t r = begin; r < end; ++r) {
-    dequantize_row(DType::kF8E4M3, t.codes.row(r), inputs, row.data());
-    for (std::int64_t i = 0; i < inputs; ++i)
-      row[static_cast<std::size_t>(i)] *= read_scale(t, r, i / t.group_size);
-    std::memcpy(out + (r - begin) * inputs * 4, row.data(), row.size() * 4);
-  }
-}
-
-// ---- MXFP4 as GGUF has it: element i in the low nibble of byte i, element i + 16 in the high one
-
-void mxfp4_blocks(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::byte* out) {
-  const std::int64_t blocks = t.inputs() / 32;
-  for (std::int64_t b = begin * blocks; b < end * blocks; ++b) {
-    const auto* pairs = reinterpret_cast<const std::uint8_t*>(t.codes.data + 16 * b);
-    const auto nibble = [&](int i) { return (pairs[i / 2] >> (i % 2 * 4)) & 15; };
-    BlockMXFP4 block;
-    block.e = static_cast<std::uint8_t>(t.scales.data[b]);
-    for (int i = 0; i < 16; ++i)
-      block.qs[i] = static_cast<std::uint8_t>(nibble(i) | nibble(i + 16) << 4);
-    std::memcpy(out, &block, sizeof(block));
-    out += sizeof(block);
-  }
-}
-
 }  // namespace
 
 void read_codes(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
@@ -193,10 +121,9 @@ std::int32_t read_zero(const QuantTensor& t, std::int64_t row, std::int64_t grou
   }
 }
 
-void convert_rows(const QuantTensor& t, std::int64_t begin, std::int64_t end, std::byte* out) {
-  if (t.layout == CodeLayout::kMxfp4) return mxfp4_blocks(t, begin, end, out);
-  if (t.layout == CodeLayout::kFloat8) return float8_to_f32(t, begin, end, out);
-  integers_to_f32(t, begin, end, out);
+void read_float8(const QuantTensor& t, std::int64_t row, float* out) {
+  dequantize_row(DType::kF8E4M3, t.codes.row(row), t.inputs(), out);
+  for (std::int64_t i = 0; i < t.inputs(); ++i) out[i] *= read_scale(t, row, i / t.group_size);
 }
 
 }  // namespace quire

@@ -298,7 +298,7 @@ Result<std::vector<QuantTensor>> take_quant_tensors(const QuantConfig& config, T
     QUIRE_ASSIGN(QuantTensor tensor, read_tensor(parts, config, suffix, main.dtype));
     tensor.name = module + (config.method == QuantMethod::kMxfp4 ? "" : ".weight");
     tensor.parts = parts.take(table);
-    tensor.dtype = config.method == QuantMethod::kMxfp4 ? DType::kMXFP4 : DType::kF32;
+    choose_dtype(&tensor);
     if (table->contains(tensor.name))
       return make_error(ErrorCode::kBadFile, "there are \"{}\" and \"{}\"; one of them is enough",
                         printable(tensor.name), printable(module + std::string(suffix)));

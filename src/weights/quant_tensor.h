@@ -38,7 +38,10 @@ struct QuantTensor {
   TensorView zeros;               // empty: 2^(bits - 1)
   TensorView order;               // I32 [in]: the group of each input; empty: i / group_size
   std::vector<TensorView> parts;  // all tensors of the file that this one is made of
-  DType dtype = DType::kF32;      // what it is converted to
+  // What it is converted to, and the order of the columns there (of activation order; empty: as
+  // they are); see choose_dtype.
+  DType dtype = DType::kF32;
+  std::vector<std::int32_t> column_order;
 
   std::int64_t outputs() const { return shape[shape.rank() - 2]; }
   std::int64_t inputs() const { return shape[shape.rank() - 1]; }
@@ -51,6 +54,14 @@ using TensorTable = std::unordered_map<std::string, TensorView>;
 // the names of a plain checkpoint. Errors name the tensor, what it has and what is needed.
 Result<std::vector<QuantTensor>> take_quant_tensors(const QuantConfig& config, TensorTable* table);
 
+// Sets dtype and column_order: the smallest type that holds every value exactly.
+//   Q4_0, Q8_0     integers without zero points, groups of 32 (or an odd multiple)
+//   G4_*, G8_*     integers, scales that are exact in f16, zero points up to 255
+//   F8_*           FP8
+//   MXFP4          MXFP4
+//   F32            all else, e.g. groups that are no multiple of 32
+void choose_dtype(QuantTensor* tensor);
+
 // ---- numbers (quant_decode.cpp); rows of a stack are counted through all experts
 
 // Codes of rows [begin, end) as unsigned integers (a signed code plus 2^(bits - 1)).
@@ -58,7 +69,9 @@ Result<std::vector<QuantTensor>> take_quant_tensors(const QuantConfig& config, T
 void read_codes(const QuantTensor& tensor, std::int64_t begin, std::int64_t end, std::uint8_t* out);
 float read_scale(const QuantTensor& tensor, std::int64_t row, std::int64_t group);
 std::int32_t read_zero(const QuantTensor& tensor, std::int64_t row, std::int64_t group);
-// Rows [begin, end) in tensor.dtype.  out: at row `begin`
+// Codes of float8_e4m3 times their scale, in float32. out: [inputs]
+void read_float8(const QuantTensor& tensor, std::int64_t row, float* out);
+// Rows [begin, end) in tensor.dtype (quant_convert.cpp).  out: at row `begin`
 void convert_rows(const QuantTensor& tensor, std::int64_t begin, std::int64_t end, std::byte* out);
 
 }  // namespace quire

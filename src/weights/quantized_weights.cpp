@@ -50,6 +50,8 @@ TensorView QuantizedWeights::with_data(const std::string& stored, const TensorVi
   Buffer data(static_cast<std::size_t>(view.bytes()));
   convert_all(found->second, view, data.data());
   converted.data = data.data();
+  const std::vector<std::int32_t>& order = found->second.column_order;
+  converted.column_order = order.empty() ? nullptr : order.data();
   const std::lock_guard lock(mutex_);
   converted_.emplace(converted.data, Converted{&found->second, std::move(data)});
   return converted;

@@ -89,8 +89,8 @@ struct OpenOptions {
 // .gguf model.
 Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options = {});
 
-// The float32 value of every element of row `row` of a matrix (any supported dtype). out: [columns]
-// f32
+// The float32 value of every element of row `row` of a matrix (any supported dtype), in the order
+// of the inputs. out: [columns] f32
 void dequantize_row(const TensorView& matrix, std::int64_t row, float* out);
 // True when dequantize_row knows this type.
 bool can_dequantize(DType dtype);

@@ -36,6 +36,8 @@ class PackedLinear final : public Linear {
   std::array<std::int64_t, kNumActForms>
       padded_k{};  // widest padded K among the segments of a form; 0: unused
   Buffer bias;     // f32 [outputs], or empty
+  // Stored column c of every segment is input column_order[c]; empty: as they are.
+  std::vector<std::int32_t> column_order;
 };
 
 // Blocks of a group lie one after the other; in a block [layer][kv head] parts, each laid out as
@@ -122,6 +124,8 @@ class CpuBackend final : public Backend {
   // linear.cpp
   void reserve_activations(std::int64_t max_inputs);
   struct LinearCall;
+  // Columns of x in the order of the weights', to act_f32_, for lines [begin, end).
+  void order_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);
   void run_linear(LinearCall& call);
   // Activations as the kernels want them, for lines [begin, end): every head of every row.
   void prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);

@@ -1,6 +1,7 @@
 // Matrix products of the CPU backend: packing at load, then per step activations in the kernel's
 // form and the panels of all segments spread over the threads.
 #include <algorithm>
+#include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
 #include "tensor/dequantize.h"
@@ -46,7 +47,7 @@ Status check_stack(std::span<const TensorView> weights, std::span<const TensorVi
       return make_error(
           ErrorCode::kUnsupported,
           "weights of type {} are not supported; convert the model to one of F32, F16, BF16, Q8_0, "
-          "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K",
+          "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, MXFP4",
           dtype_name(w.dtype));
     }
     if (biases.empty() || biases[i].empty()) continue;
@@ -59,6 +60,46 @@ Status check_stack(std::span<const TensorView> weights, std::span<const TensorVi
   return {};
 }
 
+// The order of the columns of a stack: the first that a matrix has.
+std::vector<std::int32_t> common_order(std::span<const TensorView> weights) {
+  for (const TensorView& w : weights) {
+    if (w.column_order != nullptr) return {w.column_order, w.column_order + w.columns()};
+  }
+  return {};
+}
+
+// The matrix with its columns in this order (empty: as they lie): itself where they are, else a
+// copy in *storage, of plain numbers as they are, of others as f32.
+TensorView with_order(const TensorView& w, const std::vector<std::int32_t>& order,
+                      Buffer* storage) {
+  const std::int32_t* own = w.column_order;
+  if (order.empty() || (own != nullptr && std::equal(order.begin(), order.end(), own))) return w;
+  const bool as_is = own == nullptr && !is_quantized(w.dtype);
+  TensorView copy{nullptr, as_is ? w.dtype : DType::kF32, w.shape};
+  *storage = Buffer(static_cast<std::size_t>(copy.bytes()));
+  copy.data = storage->data();
+  const std::size_t columns = order.size(), size = as_is ? w.row_bytes() / columns : sizeof(float);
+  std::vector<float> stored(columns), values(columns);
+  for (std::int64_t r = 0; r < w.rows(); ++r) {
+    const std::byte* from = w.row(r);
+    std::byte* to = storage->data() + r * copy.row_bytes();
+    if (!as_is) {
+      dequantize_row(w.dtype, from, w.columns(), stored.data());
+      for (std::size_t c = 0; c < columns; ++c)
+        values[own == nullptr ? c : static_cast<std::size_t>(own[c])] = stored[c];
+      from = reinterpret_cast<const std::byte*>(values.data());
+    }
+    for (std::size_t c = 0; c < columns; ++c)
+      std::memcpy(to + c * size, from + static_cast<std::size_t>(order[c]) * size, size);
+  }
+  return copy;
+}
+
+// Elements between rows whose columns have been ordered.
+std::int64_t ordered_stride(const PackedLinear& weights) {
+  return std::max(weights.inputs, weights.padded_k[index_of(ActForm::kF32)]);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorView> weights,
@@ -66,8 +107,11 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
   QUIRE_TRY(check_stack(weights, biases));
   auto packed = std::make_unique<PackedLinear>();
   packed->inputs = weights[0].columns();
+  packed->column_order = common_order(weights);
   reserve_activations(packed->inputs);
-  for (const TensorView& w : weights) {
+  for (const TensorView& source : weights) {
+    Buffer reordered;
+    const TensorView w = with_order(source, packed->column_order, &reordered);
     PackedLinear::Segment& segment = packed->segments.emplace_back();
     segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
     segment.form = act_form_for(segment.shape.kind, dtype_);
@@ -161,24 +205,40 @@ struct CpuBackend::LinearCall {
   std::int64_t units() const { return (rows + row_block - 1) / row_block * weights.panels; }
 };
 
+void CpuBackend::order_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
+  const std::vector<std::int32_t>& order = call.weights.column_order;
+  const std::int64_t inputs = call.weights.inputs, stride = ordered_stride(call.weights);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float* from = call.line(i);
+    float* const line = act_f32_.as<float>() + i * stride;
+    for (std::int64_t c = 0; c < inputs; ++c) line[c] = from[order[static_cast<std::size_t>(c)]];
+    std::fill(line + inputs, line + stride, 0.0f);
+  }
+}
+
 void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
   const PackedLinear& weights = call.weights;
   const std::int64_t inputs = weights.inputs;
+  const bool ordered = !weights.column_order.empty();
+  if (ordered) order_lines(call, begin, end);
+  const auto source = [&](std::int64_t i) {
+    return ordered ? act_f32_.as<float>() + i * ordered_stride(weights) : call.line(i);
+  };
   const MatmulKernels& mm = kernels_.mm;
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kInt8)]) {
     const std::int64_t groups = k / kActGroup;
     for (std::int64_t i = begin; i < end; ++i) {
-      mm.quantize_row(call.line(i), inputs, k, act_q_.as<std::int8_t>() + i * k,
+      mm.quantize_row(source(i), inputs, k, act_q_.as<std::int8_t>() + i * k,
                       act_scale_.as<float>() + i * groups, act_sum_.as<float>() + i * groups,
                       act_isum_.as<std::int32_t>() + i * 2 * groups);
     }
   }
   if (const std::int64_t k = weights.padded_k[index_of(ActForm::kBF16)]) {
     for (std::int64_t i = begin; i < end; ++i)
-      mm.round_row_bf16(call.line(i), inputs, k, act_bf16_.as<std::uint16_t>() + i * k);
+      mm.round_row_bf16(source(i), inputs, k, act_bf16_.as<std::uint16_t>() + i * k);
   }
   const std::int64_t k = weights.padded_k[index_of(ActForm::kF32)];
-  if (k > inputs) {  // else the kernel reads x itself
+  if (k > inputs && !ordered) {  // else the kernel reads x itself, or what was ordered
     for (std::int64_t i = begin; i < end; ++i) {
       float* const line = act_f32_.as<float>() + i * k;
       std::copy(call.line(i), call.line(i) + inputs, line);
@@ -189,6 +249,7 @@ void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::
 
 void CpuBackend::run_panels(const LinearCall& call, Range units) {
   const std::int64_t panels = call.weights.panels;
+  const bool ordered = !call.weights.column_order.empty();
   for (std::int64_t unit = units.begin; unit < units.end;) {
     const std::int64_t row = unit / panels * call.row_block, panel = unit % panels;
     const std::int64_t panel_end = std::min(panels, panel + (units.end - unit));
@@ -216,8 +277,12 @@ void CpuBackend::run_panels(const LinearCall& call, Range units) {
           args.a = act_bf16_.as<std::uint16_t>() + line * k;
           break;
         case ActForm::kF32:
-          if (k == call.weights.inputs) args.a_stride = call.strides.x_row;  // x itself
-          args.a = k > call.weights.inputs ? act_f32_.as<float>() + line * k : call.line(line);
+          if (k == call.weights.inputs && !ordered) {  // x itself
+            args.a_stride = call.strides.x_row;
+            args.a = call.line(line);
+          } else {
+            args.a = act_f32_.as<float>() + line * k;
+          }
           break;
       }
       args.m = std::min(call.row_block, call.rows - row);

@@ -2,7 +2,9 @@
 // on company.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "backend/cpu/testing.h"
 #include "tensor/dequantize.h"
@@ -73,12 +75,15 @@ std::vector<double> exact(const std::vector<float>& x, std::int64_t rows,
                           std::span<const TensorView> weights, const std::vector<float>& bias) {
   std::vector<double> y;
   const std::int64_t k = weights[0].columns();
-  std::vector<float> w(static_cast<std::size_t>(k));
+  std::vector<float> w(static_cast<std::size_t>(k)), stored(w);
   for (std::int64_t r = 0; r < rows; ++r) {
     std::size_t output = 0;
     for (const TensorView& view : weights) {
       for (std::int64_t o = 0; o < view.rows(); ++o) {
-        dequantize_row(view.dtype, view.row(o), k, w.data());
+        dequantize_row(view.dtype, view.row(o), k, stored.data());
+        for (std::size_t c = 0; c < stored.size(); ++c)
+          w[view.column_order == nullptr ? c : static_cast<std::size_t>(view.column_order[c])] =
+              stored[c];
         double sum = bias[output++];
         for (std::int64_t i = 0; i < k; ++i) {
           sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) *
@@ -131,8 +136,8 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   constexpr std::int64_t kK = 256, kRows = 200, kN = 150;
   const auto x = random_floats(kRows * kK, 7);
   for (const KernelTable* table : available_kernels()) {
-    for (const DType dtype :
-         {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0, DType::kQ5_K}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0,
+                              DType::kQ5_K, DType::kG4_128, DType::kG8_64}) {
       for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
         const Matrix m = random_matrix(dtype, kN, kK, 8),
                      m2 = random_matrix(DType::kQ8_0, 40, kK, 9);
@@ -196,6 +201,51 @@ TEST(Linear, HeadsTogetherEqualHeadsAlone) {
         }
         EXPECT_TRUE(same_bits(got, expected)) << table->name << " " << dtype_name(dtype);
       }
+    }
+  }
+}
+
+std::vector<std::int32_t> shuffled(std::int64_t n, unsigned seed) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return order;
+}
+
+// Columns of each matrix in an order of its own, in that of another, or as they are.
+TEST(Linear, ColumnsInActivationOrder) {
+  constexpr std::int64_t kK = 256, kRows = 7;
+  Matrix a = random_matrix(DType::kG4_128, 40, kK, 1), b = random_matrix(DType::kG8_64, 24, kK, 2),
+         c = random_matrix(DType::kBF16, 20, kK, 3), d = random_matrix(DType::kQ4_0, 17, kK, 4),
+         e = random_matrix(DType::kQ8_0, 9, kK, 5);
+  const std::vector<std::int32_t> one = shuffled(kK, 1), same = one, other = shuffled(kK, 2);
+  a.view.column_order = one.data();
+  b.view.column_order = same.data();
+  d.view.column_order = other.data();
+  const TensorView weights[] = {a.view, b.view, c.view, d.view, e.view};
+  const std::vector<float> bias(110);
+  const auto x = random_floats(kRows * kK, 6);
+  const auto expected = exact(x, kRows, weights, bias);
+  for (const KernelTable* table : available_kernels()) {
+    for (const ComputeDType compute : {ComputeDType::kFloat32, ComputeDType::kAuto}) {
+      const auto backend = make_backend(*table, 2, compute);
+      const auto linear = backend->pack_linear(weights, {});
+      ASSERT_TRUE(linear.has_value()) << linear.error().message;
+      std::vector<float> y(expected.size()), alone(110);
+      backend->linear(x.data(), kRows, **linear, y.data(), Epilogue::kStore, 0);
+      const double tolerance = compute == ComputeDType::kFloat32 ? 1e-4 : 3e-2;
+      double size = 0, error = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        size += expected[i] * expected[i];
+        error += (y[i] - expected[i]) * (y[i] - expected[i]);
+      }
+      EXPECT_LT(std::sqrt(error / size), tolerance) << table->name;
+      // Rows further apart, and one alone.
+      std::vector<float> wide(static_cast<std::size_t>(kRows * 300));
+      for (std::int64_t r = 0; r < kRows; ++r)
+        std::copy(x.begin() + r * kK, x.begin() + (r + 1) * kK, wide.begin() + r * 300);
+      backend->linear(wide.data() + 3 * 300, 1, **linear, alone.data(), Epilogue::kStore, 0, 300);
+      EXPECT_TRUE(same_bits(alone, {y.begin() + 3 * 110, y.begin() + 4 * 110})) << table->name;
     }
   }
 }

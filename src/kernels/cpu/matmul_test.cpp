@@ -75,7 +75,21 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
   const bool second = stored == DType::kQ4_1 || stored == DType::kQ5_1 || stored == DType::kQ4_K ||
                       stored == DType::kQ5_K;
   const float size = stored == DType::kQ8_0 ? 0.01f : stored == DType::kQ6_K ? 0.0003f : 0.05f;
+  const bool float8 = stored == DType::kF8_32 || stored == DType::kF8_128;
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(block)) {
+    if (float8) {
+      const float scale = value(random) * 0.01f;
+      std::memcpy(out.data() + at, &scale, 4);
+      for (std::int64_t i = 4; i < block; ++i) {  // no NaN
+        std::byte& code = out[at + static_cast<std::size_t>(i)];
+        if ((code & std::byte{0x7f}) == std::byte{0x7f}) code ^= std::byte{1};
+      }
+      continue;
+    }
+    if (stored == DType::kMXFP4) {
+      out[at] = static_cast<std::byte>(118 + random() % 8);
+      continue;
+    }
     set_half(out.data() + at + (stored == DType::kQ6_K ? 208 : 0), value(random) * size);
     if (second) set_half(out.data() + at + 2, value(random) * size);
   }
@@ -217,7 +231,9 @@ std::vector<Case> all_cases() {
          {ComputeDType::kAuto, ComputeDType::kFloat32, ComputeDType::kFloat16})
       cases.push_back({stored, compute});
   for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4, DType::kG4_32,
+                       DType::kG4_64, DType::kG4_128, DType::kG4_256, DType::kG8_32, DType::kG8_64,
+                       DType::kG8_128, DType::kG8_256, DType::kF8_32, DType::kF8_128})
     for (ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32})
       cases.push_back({stored, compute});
   return cases;
@@ -225,6 +241,7 @@ std::vector<Case> all_cases() {
 std::vector<std::int64_t> inner_sizes(const Case& c) {
   const std::int64_t block = dtype_info(c.stored).block_elements;
   if (block == 256) return {256, 1024};
+  if (block == 64 || block == 128) return {block, 3 * block, 1152};
   if (block == 32) return {32, 96, 800};
   return {1, 31, 32, 33, 300};
 }
@@ -257,7 +274,7 @@ TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
 }
 
 TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
-  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 1280 : 1056, n = 84,
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 1280 : 1056, n = 84,
                      most = 130;
   const Problem p = make_problem(GetParam(), most, n, k, 7);
   for (const NamedTable& table : tables()) {
@@ -273,7 +290,7 @@ TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
 }
 
 TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
-  const std::int64_t k = dtype_info(GetParam().stored).block_elements == 256 ? 512 : 160, n = 37,
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 512 : 160, n = 37,
                      m = 3;
   const Problem p = make_problem(GetParam(), m, n, k, 11);
   const std::vector<float> got = multiply(reference(), p, 0, m, false);
@@ -364,7 +381,9 @@ TEST(QuantizeRow, ErrorIsHalfAStep) {
 
 TEST(PackedShape, SizesStayWithinTheFile) {
   for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4, DType::kG4_32,
+                       DType::kG4_64, DType::kG4_128, DType::kG4_256, DType::kG8_32, DType::kG8_64,
+                       DType::kG8_128, DType::kG8_256, DType::kF8_32, DType::kF8_128}) {
     const PackedShape shape{packed_kind_for(stored, ComputeDType::kAuto), 640, 1024};
     EXPECT_LE(static_cast<double>(shape.bytes()),
               1.03 * static_cast<double>(640 * row_bytes(stored, 1024)))

@@ -1,6 +1,7 @@
 // Packs stored weights into the layout of packed.h. Runs at load, panels in parallel; no arithmetic
 // beyond the rounding that the kind asks for.
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/cpu/pack_float.h"
@@ -120,7 +121,44 @@ void pack_q6k(const Byte* block, int lane, Byte* unit) {
   }
 }
 
+// MXFP4: nibbles as in Q4_0, an exponent per block.
+void pack_mx4(const Byte* block, int lane, Byte* unit) {
+  for (int j = 0; j < 4; ++j) std::memcpy(unit + j * 64 + lane * 4, block + 1 + 4 * j, 4);
+  unit[256 + lane] = block[0] < 2 ? Byte{1} : block[0];  // 1 packs to a scale of 0
+}
+// Scale and zero point of the whole unit, then groups of 32.
+void pack_g4(const Byte* block, int groups, int lane, Byte* unit) {
+  put_half(unit, lane, half_at(block));
+  unit[32 + lane] = block[2];
+  for (int g = 0; g < groups; ++g) {
+    Byte* out = unit + 48 + g * 256;
+    for (int j = 0; j < 4; ++j) std::memcpy(out + j * 64 + lane * 4, block + 3 + g * 16 + 4 * j, 4);
+  }
+}
+void pack_g8(const Byte* block, int groups, int lane, Byte* unit) {
+  put_half(unit, lane, half_at(block));
+  unit[32 + lane] = block[2];
+  for (int k = 0; k < 32 * groups; k += 4)
+    std::memcpy(unit + 48 + k / 4 * 64 + lane * 4, block + 3 + k, 4);
+}
+// The kernels read a NaN code as a number, so its block gets a scale that is NaN: the product is
+// the same.
+void pack_f8(const Byte* block, int elements, int lane, Byte* unit) {
+  float scale = 0;
+  std::memcpy(&scale, block, sizeof(scale));
+  for (int k = 0; k < elements; ++k) {
+    const Byte code = block[4 + k];
+    if ((code & 0x7f) == 0x7f) scale = std::numeric_limits<float>::quiet_NaN();
+    unit[64 + k * 16 + lane] = code;
+  }
+  std::memcpy(unit + 4 * lane, &scale, 4);
+}
+
 void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
+  const int unit_k = packed_kind_info(kind).unit_k;
+  if (is_g4_kind(kind)) return pack_g4(block, unit_k / 32, lane, unit);
+  if (is_g8_kind(kind)) return pack_g8(block, unit_k / 32, lane, unit);
+  if (is_float8_kind(kind)) return pack_f8(block, unit_k, lane, unit);
   switch (kind) {
     case PackedKind::kQ8:
       return pack_q8(block, lane, unit);
@@ -138,10 +176,12 @@ void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
       return pack_q45k(block, true, lane, unit);
     case PackedKind::kQ6K:
       return pack_q6k(block, lane, unit);
+    case PackedKind::kMx4:
+      return pack_mx4(block, lane, unit);
     default:
       break;
   }
-  QUIRE_CHECK(false, "{} is not an integer kind", packed_kind_info(kind).name);
+  QUIRE_CHECK(false, "{} is not a kind of blocks", packed_kind_info(kind).name);
 }
 
 // A zero channel: all bits 0 except the offset codes of q8.
@@ -158,7 +198,7 @@ void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows,
   const std::int64_t unit_bytes = packed_kind_info(shape.kind).unit_bytes;
   const std::int64_t units = shape.units(), block_bytes = dtype_info(stored).block_bytes;
   const Byte* source = reinterpret_cast<const Byte*>(rows);
-  if (is_integer_kind(shape.kind))
+  if (is_block_kind(shape.kind))
     QUIRE_CHECK(shape.k % dtype_info(stored).block_elements == 0, "k {} of a {} matrix", shape.k,
                 dtype_name(stored));
   for (std::int64_t panel = panel_begin; panel < panel_end; ++panel) {
@@ -167,7 +207,7 @@ void pack_panels(const PackedShape& shape, DType stored, const std::byte* rows,
         shape.strips() - first < kPanelStrips ? shape.strips() - first : kPanelStrips;
     Byte* base = reinterpret_cast<Byte*>(out) + shape.panel_offset(panel);
     const std::int64_t unit_stride = strips * unit_bytes;
-    if (!is_integer_kind(shape.kind)) {
+    if (!is_block_kind(shape.kind)) {
       pack_float_panel(shape, stored, source, row_bytes, first, strips, base);
       continue;
     }

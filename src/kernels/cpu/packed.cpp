@@ -3,36 +3,23 @@
 
 #include "base/check.h"
 #include "kernels/cpu/matmul_kernels.h"
+#include "tensor/dequantize.h"
 
 namespace quire {
 
 const PackedKindInfo& packed_kind_info(PackedKind kind) {
   static constexpr PackedKindInfo kInfo[kNumPackedKinds] = {
-      {"f32", 2, 128},     {"f16", 2, 64},      {"bf16", 2, 64},     {"q8", 32, 544},
-      {"q4_sym", 32, 288}, {"q4_min", 32, 320}, {"q5_sym", 32, 352}, {"q5_min", 32, 384},
-      {"q4_k", 256, 2368}, {"q5_k", 256, 2880}, {"q6_k", 256, 3360},
+      {"f32", 2, 128},     {"f16", 2, 64},        {"bf16", 2, 64},       {"q8", 32, 544},
+      {"q4_sym", 32, 288}, {"q4_min", 32, 320},   {"q5_sym", 32, 352},   {"q5_min", 32, 384},
+      {"q4_k", 256, 2368}, {"q5_k", 256, 2880},   {"q6_k", 256, 3360},   {"mx4", 32, 272},
+      {"g4_32", 32, 304},  {"g4_64", 64, 560},    {"g4_128", 128, 1072}, {"g4_256", 256, 2096},
+      {"g8_32", 32, 560},  {"g8_64", 64, 1072},   {"g8_128", 128, 2096}, {"g8_256", 256, 4144},
+      {"f8_32", 32, 576},  {"f8_128", 128, 2112},
   };
   return kInfo[static_cast<int>(kind)];
 }
 
-bool is_packable(DType stored) {
-  switch (stored) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-    case DType::kQ8_0:
-    case DType::kQ4_K:
-    case DType::kQ5_K:
-    case DType::kQ6_K:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_packable(DType stored) { return is_dequantizable(stored); }
 
 PackedKind packed_kind_for(DType stored, ComputeDType compute) {
   switch (stored) {
@@ -59,6 +46,28 @@ PackedKind packed_kind_for(DType stored, ComputeDType compute) {
       return PackedKind::kQ5K;
     case DType::kQ6_K:
       return PackedKind::kQ6K;
+    case DType::kMXFP4:
+      return PackedKind::kMx4;
+    case DType::kG4_32:
+      return PackedKind::kG4x32;
+    case DType::kG4_64:
+      return PackedKind::kG4x64;
+    case DType::kG4_128:
+      return PackedKind::kG4x128;
+    case DType::kG4_256:
+      return PackedKind::kG4x256;
+    case DType::kG8_32:
+      return PackedKind::kG8x32;
+    case DType::kG8_64:
+      return PackedKind::kG8x64;
+    case DType::kG8_128:
+      return PackedKind::kG8x128;
+    case DType::kG8_256:
+      return PackedKind::kG8x256;
+    case DType::kF8_32:
+      return PackedKind::kF8x32;
+    case DType::kF8_128:
+      return PackedKind::kF8x128;
     default:
       break;
   }

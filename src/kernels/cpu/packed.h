@@ -21,6 +21,12 @@
 // kQ5K     256    f16 d[16], dmin[16]; 8 x { nibbles; plane; u8 sc[16], u8 m[16] }
 // kQ6K     256    f16 d[16]; 8 x { nibbles; u8 plane [2][16][4]: bits 2(j%4).. of plane j/4
 //                 are bits 4-5 of quad j; i8 sc[2][16], one per 16 k }   scale d*sc, zero 32
+// kMx4      32    nibbles: numbers of E2M1 values, doubled; u8 e[16]
+//                 scale 2^(e-128), 0 for e below 2 (no weight that counts)
+// kG4xU      U    f16 scale[16]; u8 zero[16]; U/32 x nibbles          min -(scale*zero)
+// kG8xU      U    f16 scale[16]; u8 zero[16]; U/32 x u8 [8 quads][16][4 k] = q
+//                 zero 128, min scale*(128-zero)
+// kF8xU      U    f32 scale[16]; u8 [U k][16] = float8_e4m3; a float kind: f32 activations
 #pragma once
 
 #include <cstdint>
@@ -41,13 +47,36 @@ enum class PackedKind : std::uint8_t {
   kQ4K,
   kQ5K,
   kQ6K,
+  kMx4,
+  kG4x32,
+  kG4x64,
+  kG4x128,
+  kG4x256,
+  kG8x32,
+  kG8x64,
+  kG8x128,
+  kG8x256,
+  kF8x32,
+  kF8x128,
 };
-inline constexpr int kNumPackedKinds = 11;
+inline constexpr int kNumPackedKinds = 22;
 inline constexpr int kStrip = 16;       // output channels of a strip
 inline constexpr int kPanelStrips = 4;  // strips of a full panel
 inline constexpr int kActGroup = 32;    // k per activation scale (int8 activations)
 
-inline constexpr bool is_integer_kind(PackedKind kind) { return kind >= PackedKind::kQ8; }
+// Weights in blocks of unit_k, as they are stored.
+inline constexpr bool is_block_kind(PackedKind kind) { return kind >= PackedKind::kQ8; }
+inline constexpr bool is_float8_kind(PackedKind kind) { return kind >= PackedKind::kF8x32; }
+// Multiplied with int8 activations.
+inline constexpr bool is_integer_kind(PackedKind kind) {
+  return is_block_kind(kind) && !is_float8_kind(kind);
+}
+inline constexpr bool is_g4_kind(PackedKind kind) {
+  return kind >= PackedKind::kG4x32 && kind <= PackedKind::kG4x256;
+}
+inline constexpr bool is_g8_kind(PackedKind kind) {
+  return kind >= PackedKind::kG8x32 && kind <= PackedKind::kG8x256;
+}
 
 struct PackedKindInfo {
   const char* name;

@@ -15,7 +15,8 @@ WeightMatrix WeightMatrix::in_order(const TensorView& source, std::span<const st
   for (std::size_t i = 0; i < order.size(); ++i)
     std::memcpy(matrix.copy.data() + i * bytes, source.row(order[i]), bytes);
   matrix.view = {matrix.copy.data(), source.dtype,
-                 Shape{static_cast<std::int64_t>(order.size()), source.columns()}};
+                 Shape{static_cast<std::int64_t>(order.size()), source.columns()},
+                 source.column_order};
   return matrix;
 }
 

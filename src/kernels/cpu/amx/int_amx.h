@@ -216,7 +216,7 @@ void amx_matmul(const MatmulArgs& args) {
                 groups = units * K::kGroups;
   if (args.m < kAmxLeastRows || groups > kAmxSlots) return int_matmul<kind>(args);
   constexpr int64_t kMostChunk =
-      K::kGroups == 8 ? 16 : 18;  // groups whose codes and sums stay in L1
+      K::kGroups > 1 ? 16 : 18;  // groups whose codes and sums stay in L1
   alignas(64) float carry[kRowBlock * kCarryStride];
   AmxActivations activations;
   IntScratch<T> scratch;
@@ -229,7 +229,7 @@ void amx_matmul(const MatmulArgs& args) {
       const Panel panel = panel_at<K::kUnitBytes>(args, p, units);
       for (int64_t g = 0, count; g < groups; g += count) {
         count =
-            K::kGroups == 8 ? smaller(groups - g, kMostChunk) : even_rows(groups - g, kMostChunk);
+            K::kGroups > 1 ? smaller(groups - g, kMostChunk) : even_rows(groups - g, kMostChunk);
         for (int64_t s = 0; s < panel.strips; s += kScratchStrips) block.chunk(panel, s, g, count);
       }
     }

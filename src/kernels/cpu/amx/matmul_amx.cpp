@@ -24,6 +24,15 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kQ4K>(table);
   fill<PackedKind::kQ5K>(table);
   fill<PackedKind::kQ6K>(table);
+  fill<PackedKind::kMx4>(table);
+  fill<PackedKind::kG4x32>(table);
+  fill<PackedKind::kG4x64>(table);
+  fill<PackedKind::kG4x128>(table);
+  fill<PackedKind::kG4x256>(table);
+  fill<PackedKind::kG8x32>(table);
+  fill<PackedKind::kG8x64>(table);
+  fill<PackedKind::kG8x128>(table);
+  fill<PackedKind::kG8x256>(table);
   table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
       amx::amx_bf16_matmul;
 }

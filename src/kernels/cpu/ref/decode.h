@@ -1,6 +1,7 @@
 // Reads packed weights one number at a time, as packed.h describes them. Slow on purpose.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -25,11 +26,44 @@ inline std::uint16_t read_half(const std::uint8_t* p) {
 
 inline bool has_min(PackedKind kind) {
   return kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min || kind == PackedKind::kQ4K ||
-         kind == PackedKind::kQ5K;
+         kind == PackedKind::kQ5K || is_g4_kind(kind) || is_g8_kind(kind);
+}
+
+// A 4-bit code of a group.
+inline int nibble(const std::uint8_t* group, int k, int lane) {
+  const int pair = group[k / 4 % 4 * 64 + lane * 4 + k % 4];
+  return k < 16 ? pair & 15 : pair >> 4;
+}
+// Kinds with a scale and a zero point per unit.
+inline Group decode_zero_point_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
+  Group out{};
+  out.parts = 1;
+  out.scale[0] = f16_to_f32(read_half(unit + 2 * lane));
+  const auto zero = static_cast<float>(unit[32 + lane]);
+  if (is_g4_kind(kind)) {
+    for (int k = 0; k < 32; ++k) out.code[k] = nibble(unit + 48 + g * 256, k, lane);
+    out.min = -(out.scale[0] * zero);
+  } else {
+    const std::uint8_t* codes = unit + 48 + g * 512;
+    for (int k = 0; k < 32; ++k) out.code[k] = codes[k / 4 * 64 + lane * 4 + k % 4] - 128;
+    out.min = out.scale[0] * (128.0f - zero);
+  }
+  return out;
+}
+inline Group decode_mx4_group(const std::uint8_t* unit, int lane) {
+  constexpr int kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  Group out{};
+  out.parts = 1;
+  for (int k = 0; k < 32; ++k) out.code[k] = kValues[nibble(unit, k, lane)];
+  const std::uint32_t bits = (unit[256 + lane] - 1u) << 23;
+  std::memcpy(&out.scale[0], &bits, 4);
+  return out;
 }
 
 // unit: the packed unit of the channel's strip; g: the group's number inside the unit.
 inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
+  if (kind == PackedKind::kMx4) return decode_mx4_group(unit, lane);
+  if (is_g4_kind(kind) || is_g8_kind(kind)) return decode_zero_point_group(kind, unit, g, lane);
   Group out{};
   out.parts = kind == PackedKind::kQ6K ? 2 : 1;
   const bool two_level = packed_kind_info(kind).unit_k == 256;
@@ -78,8 +112,21 @@ inline float group_value(PackedKind kind, const Group& group, int k) {
   return has_min(kind) ? product + group.min : product;
 }
 
-// Element k (0 or 1) of a unit of a float kind.
+inline float e4m3_to_f32(std::uint8_t code) {
+  const int exponent = (code >> 3) & 15, mantissa = code & 7;
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+// Element k of a unit of a float kind.
 inline float float_value(PackedKind kind, const std::uint8_t* unit, int k, int lane) {
+  if (is_float8_kind(kind)) {
+    float scale;
+    std::memcpy(&scale, unit + 4 * lane, 4);
+    return e4m3_to_f32(unit[64 + k * 16 + lane]) * scale;
+  }
   if (kind == PackedKind::kF16) return f16_to_f32(read_half(unit + k * 32 + lane * 2));
   if (kind == PackedKind::kBF16) return bf16_to_f32(read_half(unit + lane * 4 + k * 2));
   float f;

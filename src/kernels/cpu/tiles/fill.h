@@ -20,6 +20,15 @@ inline void fill_integers(MatmulKernels* table) {
   fill_integer<PackedKind::kQ4K>(table);
   fill_integer<PackedKind::kQ5K>(table);
   fill_integer<PackedKind::kQ6K>(table);
+  fill_integer<PackedKind::kMx4>(table);
+  fill_integer<PackedKind::kG4x32>(table);
+  fill_integer<PackedKind::kG4x64>(table);
+  fill_integer<PackedKind::kG4x128>(table);
+  fill_integer<PackedKind::kG4x256>(table);
+  fill_integer<PackedKind::kG8x32>(table);
+  fill_integer<PackedKind::kG8x64>(table);
+  fill_integer<PackedKind::kG8x128>(table);
+  fill_integer<PackedKind::kG8x256>(table);
 }
 template <PackedKind kind>
 QUIRE_INLINE void fill_float(MatmulKernels* table) {
@@ -37,6 +46,17 @@ inline void fill_floats(MatmulKernels* table) {
   fill_float<PackedKind::kQ4K>(table);
   fill_float<PackedKind::kQ5K>(table);
   fill_float<PackedKind::kQ6K>(table);
+  fill_float<PackedKind::kMx4>(table);
+  fill_float<PackedKind::kG4x32>(table);
+  fill_float<PackedKind::kG4x64>(table);
+  fill_float<PackedKind::kG4x128>(table);
+  fill_float<PackedKind::kG4x256>(table);
+  fill_float<PackedKind::kG8x32>(table);
+  fill_float<PackedKind::kG8x64>(table);
+  fill_float<PackedKind::kG8x128>(table);
+  fill_float<PackedKind::kG8x256>(table);
+  fill_float<PackedKind::kF8x32>(table);
+  fill_float<PackedKind::kF8x128>(table);
 }
 inline void fill_bf16(MatmulKernels* table) {
   table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =

@@ -122,7 +122,19 @@ inline void bf16_matmul(const MatmulArgs& args) {
 template <PackedKind kind>
 QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k0, int64_t count,
                         float* out) {
-  if constexpr (!is_float_kind<kind>) {
+  if constexpr (is_float8_kind(kind)) {
+    constexpr int64_t kUnitK = kFloat8UnitK<kind>, kBytes = kFloat8UnitBytes<kind>;
+    for (int64_t k = k0; k < k0 + count; k += kUnitK) {
+      for (int s = 0; s < strips; ++s) {
+        const uint8_t* unit = panel.base + (k / kUnitK * panel.strips + strip + s) * kBytes;
+        const F32 scale = mul(load(reinterpret_cast<const float*>(unit)), set1(256.0f));
+        float* to = out + ((k - k0) / 2 * kScratchStrips + s) * 32;
+        for (int i = 0; i < kUnitK; ++i)
+          store(to + i / 2 * kScratchStrips * 32 + i % 2 * 16,
+                mul(load_e4m3(unit + 64 + 16 * i), scale));
+      }
+    }
+  } else if constexpr (!is_float_kind<kind>) {
     using T = Traits<kind>;
     const PackedSource<kind> source{panel.base + strip * T::kUnitBytes,
                                     panel.strips * T::kUnitBytes};
@@ -215,6 +227,8 @@ void float_matmul(const MatmulArgs& args) {
       return;
     }
     float_widened<kind, kBytes, 2>(args);
+  } else if constexpr (is_float8_kind(kind)) {
+    float_widened<kind, kFloat8UnitBytes<kind>, kFloat8UnitK<kind>>(args);
   } else {
     float_widened<kind, Traits<kind>::kUnitBytes, 32 * Traits<kind>::kGroups>(args);
   }

@@ -9,6 +9,11 @@ namespace quire::QUIRE_ISA {
 
 template <PackedKind kind>
 inline constexpr bool is_float_kind = kind < PackedKind::kQ8;
+// Rows of one code per lane behind 16 scales.
+template <PackedKind kind>
+inline constexpr int kFloat8UnitK = kind == PackedKind::kF8x128 ? 128 : 32;
+template <PackedKind kind>
+inline constexpr int kFloat8UnitBytes = 64 + 16 * kFloat8UnitK<kind>;
 template <PackedKind kind>
 inline constexpr int kFloatUnitBytes = kind == PackedKind::kF32 ? 128 : 64;
 

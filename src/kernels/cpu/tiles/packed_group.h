@@ -13,23 +13,39 @@ struct Traits {
   static constexpr bool kFive =
       kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
   static constexpr bool kSix = kind == PackedKind::kQ6K;
-  static constexpr bool kWide = kind == PackedKind::kQ8;  // 8-bit codes: dot_byte
+  static constexpr bool kMx = kind == PackedKind::kMx4;
+  static constexpr bool kG4 = is_g4_kind(kind), kG8 = is_g8_kind(kind);
+  static constexpr bool kZeroPoint = kG4 || kG8;  // one scale and zero point per unit
+  static constexpr bool kWide = kind == PackedKind::kQ8 || kG8;  // 8-bit codes: dot_byte
   static constexpr bool kHasMin = kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
-                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K;
+                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K ||
+                                  kZeroPoint;
   static constexpr int kParts = kSix ? 2 : 1;  // scales per group
   // What the dot products of a group must start from, times -sum(a).
   static constexpr int kDotZero = kWide                        ? kByteZero
                                   : kind == PackedKind::kQ4Sym ? 8
                                   : kind == PackedKind::kQ5Sym ? 16
                                   : kSix                       ? 32
+                                  : kMx                        ? 12
                                                                : 0;
   static constexpr int kCodeZero = kWide ? 128 : kDotZero;
-  static constexpr int kGroups = kTwoLevel ? 8 : 1;  // per unit
-  static constexpr int kHead = !kTwoLevel ? 0 : kSix ? 32 : 64;
+  static constexpr int kGroups = kTwoLevel ? 8  // per unit
+                                 : kind == PackedKind::kG4x64 || kind == PackedKind::kG8x64   ? 2
+                                 : kind == PackedKind::kG4x128 || kind == PackedKind::kG8x128 ? 4
+                                 : kind == PackedKind::kG4x256 || kind == PackedKind::kG8x256 ? 8
+                                                                                              : 1;
+  static constexpr int kHead = kZeroPoint ? 48 : !kTwoLevel ? 0 : kSix ? 32 : 64;
   static constexpr int kScales = kWide ? 512 : kFive ? 320 : kSix ? 384 : 256;  // offset in a group
-  static constexpr int kGroupBytes = kScales + (kTwoLevel || !kHasMin ? 32 : 64);
+  static constexpr int kGroupBytes = kScales + (kZeroPoint              ? 0
+                                                : kMx                   ? 16
+                                                : kTwoLevel || !kHasMin ? 32
+                                                                        : 64);
   static constexpr int kUnitBytes = kHead + kGroups * kGroupBytes;
 };
+
+// E2M1 by its number, doubled, plus 12.
+alignas(16) inline constexpr uint8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                                      12, 11, 10, 9,  8,  6,  4,  0};
 
 template <PackedKind kind>
 struct PackedGroup {
@@ -51,11 +67,14 @@ struct PackedGroup {
       const int at = 2 * (j % 4);
       return bit_or(q, bit_and(at <= 4 ? shl32(plane, 4 - at) : shr32(plane, at - 4), set1_u8(48)));
     }
+    if constexpr (T::kMx) return lookup(kFp4Codes, q);
     return q;
   }
   // The scale of k [16 part, 16 part + 16) (of all 32 where kParts is 1).
   QUIRE_INLINE F32 scale(int part) const {
     const uint8_t* scales = group + T::kScales;
+    if constexpr (T::kMx) return power(scales);
+    if constexpr (T::kZeroPoint) return load_f16(halves(unit));
     if constexpr (T::kSix)
       return mul(load_f16(halves(unit)),
                  from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
@@ -64,9 +83,15 @@ struct PackedGroup {
   }
   QUIRE_INLINE F32 minimum() const {
     const uint8_t* scales = group + T::kScales;
+    if constexpr (T::kG4) return sub(zero(), mul(load_f16(halves(unit)), from_u8(unit + 32)));
+    if constexpr (T::kG8) return mul(load_f16(halves(unit)), sub(set1(128.0f), from_u8(unit + 32)));
     if constexpr (T::kTwoLevel)
       return sub(zero(), mul(load_f16(halves(unit + 32)), from_u8(scales + 16)));
     return load_f16(halves(scales + 32));
+  }
+  // 2^(e - 128) for e of 2 and more, 0 for 1.
+  static QUIRE_INLINE F32 power(const uint8_t* e) {
+    return as_f32(shl<23>(sub(round_i32(from_u8(e)), set1_i32(1))));
   }
   static QUIRE_INLINE const uint16_t* halves(const uint8_t* p) {
     return reinterpret_cast<const uint16_t*>(p);

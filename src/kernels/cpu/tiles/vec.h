@@ -15,6 +15,7 @@
 //  - load(p)  load_n(p, n): the rest 0  store(p, v)  store_n(p, v, n)  set1(x)  zero()
 //  - add  sub  mul  div  sqrt  fma(a, b, c) = a*b+c  max  min: b when either is NaN
 //  - load_f16(p)  load_bf16(p)  store_f16  store_bf16, each with _n;  from_u8(p)  from_i8(p)
+//  - load_e4m3(p): float8_e4m3 / 256; the two NaN codes as numbers
 //  - sum(v): lane i + i+8, then i + i+4, then i + i+2, then the two;  hmax(v): the same tree
 //  - select_lt(a, b, x, y): a < b ? x : y per lane
 //  - dot_bf16(acc, w, a), w and a as I32: two bf16 per lane; one vdpbf16ps where the ISA has it,
@@ -26,7 +27,7 @@
 //
 // U8, 64 bytes:
 //  - load_u8(p)  store_u8  set1_u8  bit_and  bit_or  shl32(v, n)  shr32(v, n): on 32-bit lanes
-//  - quad(p): the 4 bytes at p in every lane
+//  - quad(p): the 4 bytes at p in every lane;  lookup(table, v): table[v] per byte, v below 16
 //  - dot_small(acc, w, a): acc + w . a, w unsigned of at most 7 bits, a signed in +-127
 //  - dot_byte(acc, w, a): acc + (w - 128 + kByteZero) . a, w any unsigned byte
 #pragma once

@@ -157,6 +157,16 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
 }
+// Sign, exponent and mantissa at their places in an f16, whose exponent counts from 2^-15, not
+// 2^-7.
+QUIRE_INLINE F32 load_e4m3(const uint8_t* p) {
+  const __m256i v = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x80)), 8);
+  const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x7f)), 7);
+  const __m256i halves = _mm256_or_si256(sign, rest);
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { return {load_256(p), load_256(p + 32)}; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
@@ -170,6 +180,11 @@ QUIRE_INLINE U8 quad(const void* p) {
   int32_t x;
   __builtin_memcpy(&x, p, 4);
   return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+QUIRE_INLINE U8 lookup(const uint8_t* table, U8 index) {
+  const __m256i t =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(t, index.lo), _mm256_shuffle_epi8(t, index.hi)};
 }
 QUIRE_INLINE U8 bit_and(U8 a, U8 b) {
   return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};

@@ -133,6 +133,14 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
   const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v))};
 }
+// Sign, exponent and mantissa at their places in an f16, whose exponent counts from 2^-15, not
+// 2^-7.
+QUIRE_INLINE F32 load_e4m3(const uint8_t* p) {
+  const __m256i v = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x80)), 8);
+  const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x7f)), 7);
+  return {_mm512_cvtph_ps(_mm256_or_si256(sign, rest))};
+}
 #ifdef __AVX512BF16__
 QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
   __m512bh wb, ab;
@@ -155,6 +163,10 @@ QUIRE_INLINE U8 quad(const void* p) {
   int32_t x;
   __builtin_memcpy(&x, p, 4);
   return {_mm512_set1_epi32(x)};
+}
+QUIRE_INLINE U8 lookup(const uint8_t* table, U8 index) {
+  const __m128i t = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), index.v)};
 }
 QUIRE_INLINE U8 bit_and(U8 a, U8 b) { return {_mm512_and_si512(a.v, b.v)}; }
 QUIRE_INLINE U8 bit_or(U8 a, U8 b) { return {_mm512_or_si512(a.v, b.v)}; }
