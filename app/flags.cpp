@@ -77,8 +77,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_flag("--check-weights", flags.check_weights,
                    "Look for NaN and infinities in the weights first");
   command.add_option("-q,--quantization", flags.quantization,
-                     "What the file must have: awq, gptq, compressed-tensors, fp8, mxfp4 or gguf "
-                     "(default: whatever it has)");
+                     "int8 or int4: quantize a plain model at load; else what the file must have: "
+                     "awq, gptq, compressed-tensors, fp8, mxfp4, gguf");
   command.add_option("--dtype", flags.dtype, "Arithmetic of matrix products")
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
       ->capture_default_str();

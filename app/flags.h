@@ -30,7 +30,7 @@ struct EngineFlags {
   OpenFlags open;
   std::string tokenizer;       // a folder, a tokenizer.json or ORG/NAME; empty: the model's own
   bool check_weights = false;  // NaN and infinities end the start
-  std::string quantization;    // what the file must have; empty: anything
+  std::string quantization;    // what the file must have, or int8, int4; empty: anything
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
   std::string kernels = "auto";

@@ -218,7 +218,8 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
     QUIRE_ASSIGN(tokenizer, resolve_model(flags.tokenizer, hub, FetchPart::kTokenizer));
   }
   QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, tokenizer));
-  QUIRE_TRY(check_quantization(flags.quantization, files.config.quantization, files.is_gguf));
+  QUIRE_TRY(apply_quantization(flags.quantization, files.config.stored_dtype, files.is_gguf,
+                               &files.config.quantization));
   QUIRE_ASSIGN(model.pooling, read_pooling_config(files));
   model.config = std::move(files.config);
   model.is_gguf = files.is_gguf;

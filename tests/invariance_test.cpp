@@ -13,6 +13,7 @@ namespace {
 struct Case {
   const char* model;
   const char* dtype;
+  const char* quantization = "";
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.model << " " << c.dtype;
@@ -46,6 +47,7 @@ class Invariance : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Invariance, SameBitsWhateverHappensAround) {
   EngineFlags flags;
+  flags.quantization = GetParam().quantization;
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   const auto context = static_cast<std::int32_t>(model.max_model_len);
   for (const double temperature : {0.0, 1.0}) {
@@ -93,6 +95,7 @@ TEST_P(Invariance, SameBitsWhateverHappensAround) {
 TEST_P(Invariance, SameBitsWhenPreemptedInSmallBlocks) {
   EngineFlags flags;
   flags.block_size = 8;
+  flags.quantization = GetParam().quantization;
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   SamplingParams sampling;
   sampling.temperature = 0;
@@ -129,6 +132,7 @@ TEST_P(Invariance, SameBitsForEveryThreadCountAndBlockSize) {
     for (const std::int32_t block_size : {8, 32, 128}) {
       EngineFlags flags;
       flags.threads = threads;
+      flags.quantization = GetParam().quantization;
       flags.block_size = block_size;
       const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
       FollowOptions options;
@@ -198,6 +202,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                                            Case{"tests/golden-gguf/llama.Q4_1.gguf", "float32"},
                                            Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"},
                                            Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
+
+INSTANTIATE_TEST_SUITE_P(QuantizedAtLoad, Invariance,
+                         ::testing::Values(Case{"tests/golden/llama", "auto", "int8"},
+                                           Case{"tests/golden/llama", "auto", "int4"}));
 
 // Every kind that quantized checkpoints are packed as.
 INSTANTIATE_TEST_SUITE_P(

@@ -88,5 +88,26 @@ TEST_P(QuantGoldens, Auto) {
 INSTANTIATE_TEST_SUITE_P(Folders, QuantGoldens, ::testing::ValuesIn(model_names()),
                          [](const auto& tested) { return tested.param; });
 
+// --quantization of a plain model: less memory, logits close by.
+TEST(QuantizedAtLoad, LogitsStayClose) {
+  const std::string folder = "tests/golden/llama";
+  for (const char* quantization : {"int8", "int4"}) {
+    EngineFlags flags;
+    flags.quantization = quantization;
+    const LoadedModel model = load_for_test(folder, "auto", flags);
+    const GoldenResult result = compare_with_golden(model, folder + "/golden.safetensors");
+    std::printf("%s: worst %.2g, mean %.2g, same best %.3g\n", quantization,
+                static_cast<double>(result.worst), result.mean, result.same_best);
+    EXPECT_LT(result.mean, flags.quantization == "int8" ? 0.15 : 1.5);
+    EXPECT_GT(result.same_best, flags.quantization == "int8" ? 0.9 : 0.5);
+  }
+  EngineFlags flags;
+  flags.quantization = "int8";
+  flags.model = source_path("tests/golden-quant/gptq_llama_g128");
+  const Result<LoadedModel> refused = load_model(flags);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("quantized already (gptq)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace quire

@@ -11,6 +11,7 @@ Result<std::unique_ptr<Model>> create_model(const ModelConfig& config, const Wei
   for (const Architecture& entry : architectures()) {
     if (config.architecture != entry.name) continue;
     QUIRE_ASSIGN(ModelSpec spec, entry.spec(config));
+    spec.online_bits = config.quantization.online_bits;
     QUIRE_TRY(weights.check_tensors(expected_tensors(spec, weights)));
     return Transformer::load(std::move(spec), weights, backend);
   }

@@ -179,6 +179,7 @@ struct LayerSpec {
 
 struct ModelSpec {
   std::int64_t vocab_size = 0, hidden_size = 0;
+  std::int32_t online_bits = 0;  // 8, 4: plain matrices of the layers are quantized at load
   std::string embedding = "model.embed_tokens";
   // Embedding and head of another width than the layers, and the matrices between (OPT-350m); 0:
   // hidden_size, and none.

@@ -62,7 +62,7 @@ Transformer::Transformer(ModelSpec spec, Backend& backend)
 Result<std::unique_ptr<Model>> Transformer::load(ModelSpec spec, const WeightSource& weights,
                                                  Backend& backend) {
   std::unique_ptr<Transformer> model(new Transformer(std::move(spec), backend));
-  WeightLoader loader(weights, backend);
+  WeightLoader loader(weights, backend, model->spec_.online_bits);
   QUIRE_TRY(model->load_all(loader));
   model->weight_bytes = loader.packed_bytes();
   model->state_bytes_per_slot = model->states_.bytes_per_slot();
@@ -95,7 +95,8 @@ Status Transformer::load_all(WeightLoader& loader) {
   QUIRE_ASSIGN(final_norm_, Norm::load(loader, "", spec_.final_norm, hidden_size));
   const std::string& head = spec_.tied_head ? spec_.embedding : spec_.head;
   const Bias bias = spec_.head_bias ? Bias::kRequired : Bias::kIfPresent;
-  QUIRE_ASSIGN(head_, loader.linear({{head, vocab_size, false, {}}}, embedding_size(), bias));
+  QUIRE_ASSIGN(head_, loader.linear({{head, vocab_size, false, {}}}, embedding_size(), bias,
+                                    Precision::kAsStored));
   return {};
 }
 

@@ -290,9 +290,18 @@ Result<QuantConfig> parse_quant_config(const json::object& object, std::string_v
                     name, printable(config.method_name));
 }
 
-Status check_quantization(std::string_view asked, const QuantConfig& config, bool is_gguf) {
-  const bool quantized = config.method != QuantMethod::kNone;
-  const std::string has = is_gguf ? "gguf" : quantized ? config.method_name : "";
+Status apply_quantization(std::string_view asked, DType stored, bool is_gguf, QuantConfig* config) {
+  const bool quantized = config->method != QuantMethod::kNone;
+  const std::string has = is_gguf ? "gguf" : quantized ? config->method_name : "";
+  if (asked == "int8" || asked == "int4") {
+    if (quantized || is_quantized(stored))
+      return field_error("--quantization",
+                         "--quantization {}: the model's weights are quantized already ({}); leave "
+                         "the option out, or give a model of bfloat16, float16 or float32 weights",
+                         asked, quantized ? std::string_view(has) : dtype_name(stored));
+    config->online_bits = asked == "int8" ? 8 : 4;
+    return {};
+  }
   std::string_view wanted = asked;
   // vLLM's names of the same formats for other kernels of its own.
   if (wanted == "awq_marlin") wanted = "awq";
@@ -300,11 +309,12 @@ Status check_quantization(std::string_view asked, const QuantConfig& config, boo
   if (wanted.empty() || wanted == has) return {};
   if (has.empty())
     return field_error("--quantization",
-                       "--quantization {}: the model is not quantized; leave the option out",
+                       "--quantization {}: the model is not quantized; leave the option out, or "
+                       "give int8 or int4 to quantize it while it is loaded",
                        asked);
   return field_error("--quantization",
-                     "--quantization {}: the model's weights are {}; leave the "
-                     "option out, or give {}",
+                     "--quantization {}: the model's weights are {}; leave the option out, or give "
+                     "{}",
                      asked, has, has);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tensor/dtype.h"
 
 namespace quire {
 
@@ -47,6 +48,7 @@ struct QuantConfig {
   QuantScheme scheme;           // of layers that no rule names
   bool zeros_less_one = false;  // GPTQ v1: the file holds zero points minus one
   bool act_order = false;
+  std::int32_t online_bits = 0;  // 8, 4: --quantization quantizes plain matrices at load
 
   // GPTQ's `dynamic`, compressed-tensors' groups that name modules: the first that matches decides.
   struct Rule {
@@ -64,7 +66,8 @@ struct QuantConfig {
 // From a quantization_config. name: the file, for messages.
 Result<QuantConfig> parse_quant_config(const boost::json::object& object, std::string_view name);
 
-// Whether --quantization `asked`, a name of vLLM's, is what the file has. is_gguf: "gguf" is right.
-Status check_quantization(std::string_view asked, const QuantConfig& config, bool is_gguf);
+// --quantization: "int8" and "int4" set online_bits, for a file of plain numbers (of type
+// `stored`); any other name, vLLM's, must be what the file has. is_gguf: that is "gguf".
+Status apply_quantization(std::string_view asked, DType stored, bool is_gguf, QuantConfig* config);
 
 }  // namespace quire

@@ -105,14 +105,23 @@ TEST(QuantConfig, WhatCannotBeReadIsNamed) {
 }
 
 TEST(QuantConfig, FlagIsComparedWithTheFile) {
+  const auto apply = [](std::string_view asked, QuantConfig config, bool is_gguf,
+                        DType stored = DType::kBF16) {
+    return apply_quantization(asked, stored, is_gguf, &config);
+  };
   const QuantConfig gptq = parsed(R"({"quant_method": "gptq"})"), none;
-  EXPECT_TRUE(check_quantization("", gptq, false));
-  EXPECT_TRUE(check_quantization("gptq", gptq, false));
-  EXPECT_TRUE(check_quantization("gptq_marlin", gptq, false));
-  EXPECT_TRUE(check_quantization("gguf", none, true));
-  expect_error(check_quantization("awq", gptq, false), "the model's weights are gptq");
-  expect_error(check_quantization("awq", none, false), "the model is not quantized");
-  expect_error(check_quantization("awq", none, true), "the model's weights are gguf");
+  EXPECT_TRUE(apply("", gptq, false));
+  EXPECT_TRUE(apply("gptq", gptq, false));
+  EXPECT_TRUE(apply("gptq_marlin", gptq, false));
+  EXPECT_TRUE(apply("gguf", none, true));
+  expect_error(apply("awq", gptq, false), "the model's weights are gptq");
+  expect_error(apply("awq", none, false), "the model is not quantized");
+  expect_error(apply("awq", none, true), "the model's weights are gguf");
+  expect_error(apply("int8", gptq, false), "quantized already (gptq)");
+  expect_error(apply("int4", none, true, DType::kQ4_K), "quantized already (Q4_K)");
+  QuantConfig config;
+  EXPECT_TRUE(apply_quantization("int4", DType::kF16, true, &config));
+  EXPECT_EQ(config.online_bits, 4);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ class DeltaNetMixer final : public Mixer {
     const std::int64_t channels = 2 * key_size() + value_size();
     QUIRE_ASSIGN(conv_, ConvLayer::load(loader, name + "conv1d", channels, spec_.conv, false));
     QUIRE_TRY(load_projection(loader, name, hidden));
-    QUIRE_ASSIGN(beta_alpha_,
-                 loader.linear({{name + "in_proj_ba", 2 * value_heads, false, {}}}, hidden));
+    QUIRE_ASSIGN(beta_alpha_, loader.linear({{name + "in_proj_ba", 2 * value_heads, false, {}}},
+                                            hidden, Bias::kIfPresent, Precision::kAsStored));
     QUIRE_ASSIGN(out_proj_, loader.linear({{name + "out_proj", hidden, false, {}}}, value_size()));
     QUIRE_ASSIGN(a_, recurrent::load_decay(loader, name, {Shape{value_heads}}));
     QUIRE_ASSIGN(dt_bias_, loader.vector(name + "dt_bias", value_heads));

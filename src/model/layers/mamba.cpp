@@ -23,10 +23,10 @@ class MambaMixer final : public Mixer {
     QUIRE_ASSIGN(conv_,
                  ConvLayer::load(loader, name + "conv1d", inner, spec_.conv, spec_.conv_bias));
     conv_.add_columns(0, inner);
-    QUIRE_ASSIGN(x_proj_,
-                 loader.linear({{name + "x_proj", spec_.dt_rank + 2 * state, false, {}}}, inner));
+    QUIRE_ASSIGN(x_proj_, loader.linear({{name + "x_proj", spec_.dt_rank + 2 * state, false, {}}},
+                                        inner, Bias::kIfPresent, Precision::kAsStored));
     QUIRE_ASSIGN(dt_proj_, loader.linear({{name + "dt_proj", inner, false, {}}}, spec_.dt_rank,
-                                         Bias::kRequired));
+                                         Bias::kRequired, Precision::kAsStored));
     QUIRE_ASSIGN(out_proj_, loader.linear({{name + "out_proj", hidden, false, {}}}, inner,
                                           recurrent::bias_if(spec_.proj_bias)));
     QUIRE_ASSIGN(d_, loader.vector(name + "D", inner));

@@ -17,9 +17,10 @@ Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::
                       spec.experts, std::max(spec.groups, 1), spec.top_k);
   auto moe = std::make_unique<Moe>();
   moe->hidden_ = hidden;
-  QUIRE_ASSIGN(moe->router_,
-               loader.linear({{prefix + spec.router, spec.experts, false, {}}}, hidden,
-                             spec.router_bias ? Bias::kRequired : Bias::kIfPresent));
+  QUIRE_ASSIGN(
+      moe->router_,
+      loader.linear({{prefix + spec.router, spec.experts, false, {}}}, hidden,
+                    spec.router_bias ? Bias::kRequired : Bias::kIfPresent, Precision::kAsStored));
   if (!spec.correction_bias.empty()) {
     const std::string name = prefix + spec.correction_bias;  // ERNIE has it as a row of a matrix
     const Shape shape = loader.rank(name) == 2 ? Shape{1, spec.experts} : Shape{spec.experts};
@@ -42,7 +43,8 @@ Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::
     QUIRE_ASSIGN(moe->shared_, Mlp::load(loader, prefix, hidden, spec.shared));
     if (!spec.shared_gate.empty()) {
       QUIRE_ASSIGN(moe->shared_gate_,
-                   loader.linear({{prefix + spec.shared_gate, 1, false, {}}}, hidden));
+                   loader.linear({{prefix + spec.shared_gate, 1, false, {}}}, hidden,
+                                 Bias::kIfPresent, Precision::kAsStored));
     }
   }
   return moe;

@@ -1,9 +1,11 @@
 #include "model/layers/weight_loader.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
 #include "tensor/lossless.h"
+#include "tensor/quantize.h"
 
 namespace quire {
 namespace {
@@ -54,7 +56,8 @@ Result<std::vector<float>> WeightLoader::bias_of(const Part& part, Bias bias) {
 }
 
 Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& parts,
-                                                     std::int64_t inputs, Bias bias) {
+                                                     std::int64_t inputs, Bias bias,
+                                                     Precision precision) {
   std::vector<WeightMatrix> matrices;
   std::vector<std::vector<float>> biases;
   std::vector<TensorView> sources;
@@ -66,19 +69,44 @@ Result<std::unique_ptr<Linear>> WeightLoader::linear(const std::vector<Part>& pa
     biases.push_back(std::move(values));
     sources.push_back(source);
   }
-  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, pack(matrices, biases));
+  QUIRE_ASSIGN(std::unique_ptr<Linear> packed, pack(matrices, biases, precision));
   for (const TensorView& source : sources) release(source);
   return packed;
 }
 
+// A matrix of plain numbers as blocks of 32, in *storage; itself where it is none, or where its
+// rows are no whole blocks.
+TensorView WeightLoader::quantized(const TensorView& matrix, Buffer* storage) {
+  constexpr std::int64_t kRows = 16;  // of one call
+  if (is_quantized(matrix.dtype) || matrix.columns() % 32 != 0) return matrix;
+  TensorView blocks{nullptr, online_bits_ == 4 ? DType::kQ4_0 : DType::kQ8_0, matrix.shape};
+  *storage = Buffer(static_cast<std::size_t>(blocks.bytes()));
+  blocks.data = storage->data();
+  backend_.parallel_for((matrix.rows() + kRows - 1) / kRows, [&](std::int64_t part) {
+    std::vector<float> row(static_cast<std::size_t>(matrix.columns()));
+    const std::int64_t end = std::min(matrix.rows(), (part + 1) * kRows);
+    for (std::int64_t r = part * kRows; r < end; ++r) {
+      dequantize_row(matrix, r, row.data());
+      quantize_row(blocks.dtype, row.data(), matrix.columns(),
+                   storage->data() + r * blocks.row_bytes());
+    }
+  });
+  return blocks;
+}
+
 Result<std::unique_ptr<Linear>> WeightLoader::pack(const std::vector<WeightMatrix>& matrices,
-                                                   const std::vector<std::vector<float>>& biases) {
+                                                   const std::vector<std::vector<float>>& biases,
+                                                   Precision precision) {
   std::vector<TensorView> views, bias_views;
   bool any_bias = false;
   // Types that no product takes are converted first; the copies live until they are packed.
   std::deque<Buffer> converted;
-  for (const WeightMatrix& matrix : matrices)
-    views.push_back(as_lossless(matrix.view, &converted.emplace_back()));
+  for (const WeightMatrix& matrix : matrices) {
+    TensorView view = as_lossless(matrix.view, &converted.emplace_back());
+    if (online_bits_ != 0 && precision == Precision::kMayQuantize)
+      view = quantized(view, &converted.emplace_back());
+    views.push_back(view);
+  }
   for (const std::vector<float>& bias : biases) {
     TensorView view;
     if (!bias.empty()) {

@@ -13,11 +13,15 @@
 namespace quire {
 
 enum class Bias : std::uint8_t { kIfPresent, kRequired, kIgnored };
+// Whether quantization at load may touch a matrix: not where few numbers decide much (routers,
+// gates, the head).
+enum class Precision : std::uint8_t { kMayQuantize, kAsStored };
 
 class WeightLoader {
  public:
-  WeightLoader(const WeightSource& weights, Backend& backend)
-      : weights_(weights), backend_(backend) {}
+  // online_bits: 8 or 4 quantizes plain matrices as they are packed (tensor/quantize.h); 0: not.
+  WeightLoader(const WeightSource& weights, Backend& backend, std::int32_t online_bits = 0)
+      : weights_(weights), backend_(backend), online_bits_(online_bits) {}
 
   struct Part {
     std::string name;         // "model.layers.0.self_attn.q_proj": ".weight" and ".bias" are added
@@ -30,10 +34,12 @@ class WeightLoader {
   };
   // One Linear of all parts, stacked along the outputs.
   Result<std::unique_ptr<Linear>> linear(const std::vector<Part>& parts, std::int64_t inputs,
-                                         Bias bias = Bias::kIfPresent);
+                                         Bias bias = Bias::kIfPresent,
+                                         Precision precision = Precision::kMayQuantize);
   // Of matrices at hand. biases: f32, one per matrix (each may be empty), or none at all.
   Result<std::unique_ptr<Linear>> pack(const std::vector<WeightMatrix>& matrices,
-                                       const std::vector<std::vector<float>>& biases = {});
+                                       const std::vector<std::vector<float>>& biases = {},
+                                       Precision precision = Precision::kMayQuantize);
 
   // One matrix per head, for Backend::linear_heads.
   Result<std::unique_ptr<Linear>> pack_heads(const std::vector<WeightMatrix>& matrices);
@@ -61,9 +67,11 @@ class WeightLoader {
  private:
   Result<WeightMatrix> matrix(const Part& part, std::int64_t inputs, TensorView* source);
   Result<std::vector<float>> bias_of(const Part& part, Bias bias);
+  TensorView quantized(const TensorView& matrix, Buffer* storage);
 
   const WeightSource& weights_;
   Backend& backend_;
+  std::int32_t online_bits_;
   std::int64_t packed_bytes_ = 0;
 };
 

@@ -46,7 +46,7 @@ WeightMatrix WeightMatrix::transposed(const TensorView& source) {
 TensorView WeightMatrix::of_stack(const TensorView& stack, std::int64_t index, std::int64_t rows,
                                   std::int64_t columns) {
   const std::int64_t bytes = rows * row_bytes(stack.dtype, columns);
-  return {stack.data + index * bytes, stack.dtype, Shape{rows, columns}};
+  return {stack.data + index * bytes, stack.dtype, Shape{rows, columns}, stack.column_order};
 }
 
 }  // namespace quire
