@@ -4,19 +4,17 @@
 #include <thread>
 #include <vector>
 
-#include "base/cpu_topology.h"
-
 namespace quire {
 namespace {
 
 // Bytes of the result below which more threads are not worth their start.
 constexpr std::int64_t kThreadBytes = 1 << 20;
 
-void convert_all(const QuantTensor& tensor, const TensorView& view, std::byte* out) {
+void convert_all(const QuantTensor& tensor, const TensorView& view, std::int64_t most_threads,
+                 std::byte* out) {
   const std::int64_t rows = view.rows();
-  const std::int64_t most = std::max<std::int64_t>(1, view.bytes() / kThreadBytes);
   const std::int64_t threads =
-      std::clamp<std::int64_t>(read_cpu_topology().usable_threads, 1, most);
+      std::clamp<std::int64_t>(view.bytes() / kThreadBytes, 1, most_threads);
   std::vector<std::jthread> others;
   const auto part = [&](std::int64_t t) {
     const std::int64_t begin = rows * t / threads, end = rows * (t + 1) / threads;
@@ -48,7 +46,7 @@ TensorView QuantizedWeights::with_data(const std::string& stored, const TensorVi
   if (found == quantized_.end()) return view;
   TensorView converted = view;
   Buffer data(static_cast<std::size_t>(view.bytes()));
-  convert_all(found->second, view, data.data());
+  convert_all(found->second, view, threads_, data.data());
   converted.data = data.data();
   const std::vector<std::int32_t>& order = found->second.column_order;
   converted.column_order = order.empty() ? nullptr : order.data();

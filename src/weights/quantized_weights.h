@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/cpu_topology.h"
 #include "weights/quant_tensor.h"
 #include "weights/safetensors_weights.h"
 
@@ -24,12 +25,14 @@ class QuantizedWeights final : public SafetensorsWeights {
   TensorView with_data(const std::string& stored, const TensorView& view) const override;
 
  private:
-  explicit QuantizedWeights(SafetensorsFile file) : SafetensorsWeights(std::move(file)) {}
+  explicit QuantizedWeights(SafetensorsFile file)
+      : SafetensorsWeights(std::move(file)), threads_(read_cpu_topology().usable_threads) {}
 
   struct Converted {
     const QuantTensor* tensor;
     Buffer data;
   };
+  const int threads_;  // that convert one tensor
   std::unordered_map<std::string, QuantTensor> quantized_;
   mutable std::mutex mutex_;
   mutable std::map<const std::byte*, Converted> converted_;  // by data; guarded by mutex_

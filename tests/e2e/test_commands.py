@@ -122,6 +122,23 @@ def test_inspect_of_a_folder(binary):
     assert "mistral" in done.stdout.lower()
 
 
+def test_inspect_names_the_quantization(binary):
+    for folder, text in [("gptq_llama_desc_act", "gptq, 4 bits, groups of 128, activation order"),
+                         ("ct_llama_fp8_channel", "compressed-tensors float-quantized, float8_e4m3, a scale per output"),
+                         ("fp8_llama_block128_cut", "fp8, float8_e4m3, blocks of 128 x 128")]:
+        done = run_quire(binary, "inspect", ROOT / "tests" / "golden-quant" / folder)
+        assert done.returncode == 0, done.stderr
+        assert text in done.stdout, done.stdout
+
+
+def test_quantization_is_checked_against_the_file(binary):
+    folder = ROOT / "tests" / "golden-quant" / "awq_llama_g128"
+    for asked, text in [("gptq", "the model's weights are awq"), ("int8", "quantized already (awq)")]:
+        done = run_quire(binary, "generate", "--model", folder, "--prompt", "a", "--quantization", asked)
+        assert done.returncode != 0
+        assert text in done.stderr, done.stderr
+
+
 def test_generate_prints_the_golden_text(binary, model):
     case = json.loads((ROOT / "tests" / "golden-real" / "smollm2-135m.json").read_text())["cases"][0]
     done = run_quire(binary, "generate", "--model", model, "--prompt", case["prompt"], "--max-tokens", len(case["greedy_token_ids"]),
