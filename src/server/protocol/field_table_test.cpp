@@ -66,6 +66,7 @@ TEST(FieldTables, MessagesNameThePath) {
 // Values just inside and just outside each row's limits, by its schema and by its parser.
 TEST(FieldTables, ParsersKeepTheLimitsThatTheSchemaTells) {
   for (const FieldInfo& field : completion_fields()) {
+    if (field.name == "prompt") continue;  // stands in every body here
     const auto accepted = [&](const std::string& value) {
       const std::string echo = field.name == "max_tokens" ? R"(, "echo": true)" : "";
       const std::string logprobs = field.name == "logprob_token_ids" ? R"(, "logprobs": 1)"
@@ -82,7 +83,9 @@ TEST(FieldTables, ParsersKeepTheLimitsThatTheSchemaTells) {
     const json::object schema = field_schema(field);
     if (field.kind == FieldKind::kInteger || field.kind == FieldKind::kNumber) {
       // Rules of their own: 0 is refused, or values need another field.
-      if (field.name == "truncate_prompt_tokens" || field.name == "min_tokens") continue;
+      if (field.name == "truncate_prompt_tokens" || field.name == "min_tokens" ||
+          field.name == "thinking_token_budget")
+        continue;
       if (const auto* low = schema.if_contains("minimum")) {
         EXPECT_TRUE(accepted(json::serialize(*low)));
         EXPECT_FALSE(accepted(fmt::format("{}", low->to_number<double>() - 1)));
