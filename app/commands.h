@@ -21,6 +21,7 @@ Command add_list(CLI::App& command);
 Command add_rm(CLI::App& command);
 Command add_run_batch(CLI::App& command);
 Command add_openapi(CLI::App& command);
+Command add_simulate(CLI::App& command);
 Command add_bench_engine(CLI::App& command);
 
 // Prints "quire: error: ..." to stderr; returns 1.

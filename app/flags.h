@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/scheduler_flags.h"
 #include "base/result.h"
 #include "hub/hub_settings.h"
 #include "tensor/dtype.h"
@@ -39,6 +40,7 @@ struct EngineFlags {
   std::string max_model_len;  // "4096", "4k", "auto"; empty: the model's own
   std::int32_t max_num_batched_tokens = 512;
   std::int32_t max_num_seqs = 128;
+  SchedulerFlags scheduling;  // of `serve`
   std::optional<double> gpu_memory_utilization;
   std::optional<std::string> kv_cache_memory_bytes;  // "2G"
   std::optional<std::int32_t> num_gpu_blocks_override;

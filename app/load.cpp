@@ -307,6 +307,8 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFla
     const KvGroup& group = model.runner->capacity().geometry.groups[g];
     options.scheduler.kv.groups.push_back({model.kv.num_blocks[g], group.window, false});
   }
+  set_scheduler_options(flags.scheduling, options.scheduler);
+  set_queue_options(flags.scheduling, options);
   return std::make_unique<Engine>(std::move(options), std::move(model.runner),
                                   model.tokenizer.get(), observer);
 }

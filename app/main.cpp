@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   add("list", "List the models in the cache", add_list);
   add("rm", "Remove a model from the cache", add_rm);
   add("openapi", "Print the OpenAPI document of the server", add_openapi);
+  add("simulate", "Replay a load on the scheduler with a model of costs", add_simulate);
   add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");  // hidden
   app.allow_extras();
   try {
@@ -93,7 +94,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr,
                  "quire: error: unknown command '%s'; commands: serve, generate, chat, run-batch, "
                  "inspect, "
-                 "pull, list, rm\n",
+                 "pull, list, rm, simulate\n",
                  app.remaining().front().c_str());
     return 2;
   }

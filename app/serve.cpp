@@ -198,6 +198,7 @@ int run_serve(const ServeFlags& flags) {
 Command add_serve(CLI::App& command) {
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(command, flags->engine);
+  add_scheduler_flags(command, flags->engine.scheduling);
   add_server_flags(command, *flags);
   return [flags] { return run_serve(*flags); };
 }

@@ -79,6 +79,8 @@ void complete_options(ServerOptions& options, const EngineFlags& flags, const Lo
   options.embedding = {model.pooling.pooling, model.pooling.normalize, model.pooling.unsupported,
                        static_cast<std::int32_t>(model.config.hidden_size)};
   options.seed = flags.seed;
+  options.priority_scheduling = flags.scheduling.policy == "priority";
+  options.fair_by = fair_by(flags.scheduling);
   const ModelConfig::Generation& generation = model.config.generation;
   SamplingDefaults& sampling = options.sampling;
   sampling.temperature = generation.temperature.value_or(sampling.temperature);

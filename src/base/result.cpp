@@ -21,6 +21,8 @@ int http_status(ErrorCode code) {
       return 415;
     case ErrorCode::kUnavailable:
       return 503;
+    case ErrorCode::kTimeout:
+      return 504;
     case ErrorCode::kInternal:
       return 500;
   }
@@ -41,6 +43,8 @@ std::string_view error_type(ErrorCode code) {
       return "MethodNotAllowedError";
     case 503:
       return "ServiceUnavailableError";
+    case 504:
+      return "TimeoutError";
     default:
       return "InternalServerError";
   }

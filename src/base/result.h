@@ -26,6 +26,7 @@ enum class ErrorCode {
   kUnsupported,       // 400: known, but not built or not possible with this model
   kBadFile,           // 400/exit 1: a model file is malformed
   kUnavailable,       // 503: shutting down, queue full
+  kTimeout,           // 504: the time that the request itself allowed has passed
   kInternal,          // 500
 };
 
@@ -35,8 +36,9 @@ std::string_view error_type(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;  // names the thing, the value, the limit, and what to do
-  std::string param;    // dotted path of the request field or the flag's name; may be empty
+  std::string message;       // names the thing, the value, the limit, and what to do
+  std::string param;         // dotted path of the request field or the flag's name; may be empty
+  double retry_after_s = 0;  // of kUnavailable: when to try again; 0: not known
 };
 
 template <class T>

@@ -29,7 +29,7 @@ struct BeamGroup {
   BeamParams params;
   std::vector<Sequence*> hosts;   // of all choices, in order
   std::vector<Sequence*> active;  // those with a beam, best first
-  std::vector<std::unique_ptr<Sequence>> parked;
+  std::vector<Sequence*> parked;
   std::vector<Hypothesis> complete;  // the best so far, at most `width`
 };
 

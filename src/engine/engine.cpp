@@ -1,8 +1,10 @@
 // The engine's face: checks at the door, and the two threads behind it.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <utility>
 
@@ -13,6 +15,20 @@
 #include "engine/output_loop.h"
 
 namespace quire {
+
+namespace {
+
+// Over the limit of the queue: when to come again, as fast as requests have started of late.
+template <class... Args>
+tl::unexpected<Error> queue_full(double retry_after_s, fmt::format_string<Args...> format,
+                                 Args&&... args) {
+  Error error{ErrorCode::kUnavailable, fmt::format(format, std::forward<Args>(args)...), {}};
+  error.retry_after_s = std::max(1.0, retry_after_s);
+  error.message += fmt::format("; try again in {:.0f} s", std::ceil(error.retry_after_s));
+  return tl::unexpected(std::move(error));
+}
+
+}  // namespace
 
 struct Engine::Impl {
   Impl(EngineOptions o, std::unique_ptr<Executor> e, const Tokenizer* tokenizer,
@@ -25,6 +41,7 @@ struct Engine::Impl {
         engine_thread([this] { engine_loop.run(); }) {}
 
   Status check_fits(const Request& request) const;
+  Status check_queue(const std::vector<Request>& requests);
   Status admit(const std::vector<Request>& requests);
   void abort(RequestId id);
   void abort_all();
@@ -77,23 +94,49 @@ Status Engine::Impl::check_fits(const Request& request) const {
   return {};
 }
 
+// Whether the queue takes more; under the lock.
+Status Engine::Impl::check_queue(const std::vector<Request>& requests) {
+  const SchedulerStats& stats = shared.stats.scheduler;
+  const std::size_t queued = static_cast<std::size_t>(stats.waiting) + shared.num_in_inbox;
+  const std::int64_t queued_tokens = stats.waiting_tokens + shared.tokens_in_inbox;
+  // With nobody waiting and sequences to spare, what is in the inbox starts with the next step.
+  const bool starts_at_once =
+      stats.waiting == 0 && static_cast<std::size_t>(stats.running) + shared.num_in_inbox <
+                                static_cast<std::size_t>(options.scheduler.max_num_seqs);
+  if (starts_at_once) return {};
+  const double per_s = shared.stats.starts_per_s;
+  if (options.max_queued_requests > 0 && queued >= options.max_queued_requests) {
+    ++shared.rejected_by_requests;
+    const double too_many = static_cast<double>(queued - options.max_queued_requests + 1);
+    return queue_full(too_many / per_s, "{} requests are waiting, the limit is {}", queued,
+                      options.max_queued_requests);
+  }
+  std::int64_t new_tokens = 0;
+  for (const Request& request : requests)
+    new_tokens += static_cast<std::int64_t>(request.prompt->size());
+  if (options.max_queued_tokens > 0 && queued > 0 &&
+      queued_tokens + new_tokens > options.max_queued_tokens) {
+    ++shared.rejected_by_tokens;
+    const double too_many = static_cast<double>(
+        std::min(queued_tokens, queued_tokens + new_tokens - options.max_queued_tokens));
+    const double per_request =
+        std::max(1.0, static_cast<double>(queued_tokens) / static_cast<double>(queued));
+    return queue_full(too_many / per_request / per_s,
+                      "prompts of {} tokens are waiting, with this one's {} more than the limit {}",
+                      queued_tokens, new_tokens, options.max_queued_tokens);
+  }
+  return {};
+}
+
 // Counts the requests in, unless the engine is shutting down or the queue is full.
 Status Engine::Impl::admit(const std::vector<Request>& requests) {
   std::lock_guard lock(shared.mutex);
   if (shared.draining)
     return make_error(ErrorCode::kUnavailable, "the server is shutting down; try another one");
-  const SchedulerStats& stats = shared.stats.scheduler;
-  const std::size_t queued = static_cast<std::size_t>(stats.waiting) + shared.num_in_inbox;
-  // With nobody waiting and sequences to spare, what is in the inbox starts with the next step.
-  const bool starts_at_once =
-      stats.waiting == 0 && static_cast<std::size_t>(stats.running) + shared.num_in_inbox <
-                                static_cast<std::size_t>(options.scheduler.max_num_seqs);
-  if (options.max_queued_requests > 0 && queued >= options.max_queued_requests && !starts_at_once) {
-    return make_error(ErrorCode::kUnavailable,
-                      "{} requests are waiting, the limit is {}; try again later", queued,
-                      options.max_queued_requests);
-  }
+  QUIRE_TRY(check_queue(requests));
   shared.num_in_inbox += requests.size();
+  for (const Request& request : requests)
+    shared.tokens_in_inbox += static_cast<std::int64_t>(request.prompt->size());
   for (const Request& request : requests) shared.live.insert(request.id);
   return {};
 }
@@ -122,6 +165,8 @@ Status Engine::submit(std::vector<Request> requests) {
   QUIRE_TRY(impl_->admit(requests));
   for (Request& request : requests) {
     const auto prompt_tokens = static_cast<std::int64_t>(request.prompt->size());
+    if (impl_->options.queue_timeout_s > 0)
+      request.queue_deadline_s = request.arrival_s + impl_->options.queue_timeout_s;
     request.cache_salt = mix_salt(request.cache_salt, impl_->executor->kv_regime(prompt_tokens));
     // The output thread hears of it first: its start stands before its first update.
     impl_->shared.outbox.push(StartOutput{OutputRequest(request)});
@@ -151,6 +196,8 @@ EngineStats Engine::stats() const {
   std::lock_guard lock(impl_->shared.mutex);
   EngineStats stats = impl_->shared.stats;
   stats.scheduler.waiting += static_cast<std::int32_t>(impl_->shared.num_in_inbox);
+  stats.rejected_by_requests = impl_->shared.rejected_by_requests;
+  stats.rejected_by_tokens = impl_->shared.rejected_by_tokens;
   return stats;
 }
 

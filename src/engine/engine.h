@@ -19,8 +19,11 @@ namespace quire {
 
 struct EngineOptions {
   SchedulerOptions scheduler;
-  std::size_t max_queued_requests =
-      0;  // waiting ones; 0: no limit. Over it, submit gives kUnavailable
+  // Limits of the queue; 0: none. Over them, submit gives kUnavailable with the time after which
+  // there will be room.
+  std::size_t max_queued_requests = 0;
+  std::int64_t max_queued_tokens = 0;  // of prompts that wait
+  double queue_timeout_s = 0;          // a request may wait so long for its start; 0: for ever
 };
 
 // Counters since the start and current gauges; copied under a lock.
@@ -28,6 +31,8 @@ struct EngineStats {
   SchedulerStats scheduler;
   std::int64_t prompt_tokens = 0, generation_tokens = 0;
   std::int64_t steps = 0;
+  std::int64_t rejected_by_requests = 0, rejected_by_tokens = 0;  // the queue was full
+  double starts_per_s = 1;                                        // of requests, while some wait
   double last_step_end_s = 0;  // now_s(); health sees progress by it
   bool step_in_flight = false;
   double step_started_s = 0;

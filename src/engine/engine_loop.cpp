@@ -1,6 +1,7 @@
 // The engine thread; see engine_loop.h.
 #include "engine/engine_loop.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -9,6 +10,15 @@
 #include "base/log.h"
 
 namespace quire {
+namespace {
+
+// Rows of one token that draw the next one; the other tokens are those of prompts.
+std::int32_t num_generating(const StepPlan& plan) {
+  return static_cast<std::int32_t>(std::ranges::count_if(
+      plan.rows, [](const StepPlan::Row& row) { return row.num_tokens == 1 && row.sample; }));
+}
+
+}  // namespace
 
 EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared,
                        EngineObserver* observer)
@@ -36,7 +46,10 @@ bool EngineLoop::take_messages() {
 
 void EngineLoop::handle(AddRequests message) {
   num_taken_ += message.requests.size();
-  for (Request& request : message.requests) scheduler_.add(std::move(request), now_s());
+  for (Request& request : message.requests) {
+    tokens_taken_ += static_cast<std::int64_t>(request.prompt->size());
+    scheduler_.add(std::move(request), now_s());
+  }
 }
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
@@ -51,7 +64,9 @@ void EngineLoop::handle(CheckIntegrity message) {
 
 // One step of the engine, from what is known to what was drawn.
 void EngineLoop::step() {
-  const StepPlan plan = scheduler_.plan(now_s(), costs_);
+  expire(now_s());
+  if (!scheduler_.has_work()) return publish();
+  StepPlan plan = scheduler_.plan(now_s(), costs_.costs());
   idle_plans_ = plan.rows.empty() ? idle_plans_ + 1 : 0;
   QUIRE_CHECK(idle_plans_ < 1000, "the scheduler has work but plans nothing");
   if (plan.empty()) return;
@@ -64,6 +79,31 @@ void EngineLoop::step() {
   QUIRE_CHECK(status.has_value(), "after step {}: {}", plan.step, status.error().message);
 #endif
   deliver(std::move(updates), time_s);
+  scheduler_.recycle(std::move(plan));
+}
+
+// Requests whose time has passed end with an error that says what to change.
+void EngineLoop::expire(double time_s) {
+  for (const ExpiredRequest& expired : scheduler_.expire(time_s)) {
+    Error error;
+    if (expired.in_queue) {
+      error.code = ErrorCode::kUnavailable;
+      error.message = fmt::format(
+          "the request has waited for {:.1f} s, longer than this server's --queue-timeout; try "
+          "again later",
+          expired.waited_s);
+      error.retry_after_s =
+          static_cast<double>(scheduler_.stats().waiting + 1) / stats_.starts_per_s;
+    } else {
+      error.code = ErrorCode::kTimeout;
+      error.param = "timeout";
+      error.message = fmt::format(
+          "the request's `timeout` has passed after {:.1f} s, with {} tokens generated; raise it "
+          "or lower max_tokens",
+          expired.waited_s, expired.num_generated);
+    }
+    shared_->outbox.push(FailOutput{expired.id, std::move(error)});
+  }
 }
 
 StepResult EngineLoop::execute(const StepPlan& plan) {
@@ -75,12 +115,13 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   executor_->submit(plan);
   executor_->sample(masks_.finish());
   StepResult result = executor_->wait();
-  costs_.last_step_s = now_s() - start_s;
+  const double step_s = now_s() - start_s;
   stats_.step_in_flight = false;
-  stats_.last_step_end_s = start_s + costs_.last_step_s;
+  stats_.last_step_end_s = start_s + step_s;
   stats_.steps += plan.rows.empty() ? 0 : 1;
-  if (observer_ != nullptr && !plan.rows.empty())
-    observer_->on_step(plan.num_tokens(), costs_.last_step_s);
+  const std::int32_t generating = num_generating(plan);
+  costs_.observe(generating, plan.num_tokens() - generating, step_s);
+  if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), step_s);
   return result;
 }
 
@@ -99,9 +140,12 @@ void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
 // Shows this thread's statistics to the others.
 void EngineLoop::publish() {
   stats_.scheduler = scheduler_.stats();
+  queue_rate_.observe(now_s(), stats_.scheduler.started, stats_.scheduler.waiting > 0);
+  stats_.starts_per_s = queue_rate_.per_s();
   std::lock_guard lock(shared_->mutex);
   shared_->stats = stats_;
   shared_->num_in_inbox -= std::exchange(num_taken_, 0);
+  shared_->tokens_in_inbox -= std::exchange(tokens_taken_, 0);
 }
 
 Status EngineLoop::check_idle_integrity() const {

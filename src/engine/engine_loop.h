@@ -6,6 +6,7 @@
 #include "engine/engine_log.h"
 #include "engine/engine_shared.h"
 #include "engine/mask_filler.h"
+#include "engine/queue_rate.h"
 #include "engine/scheduler.h"
 #include "executor/executor.h"
 
@@ -31,6 +32,7 @@ class EngineLoop {
   void handle(CheckIntegrity message);
 
   void step();
+  void expire(double time_s);
   StepResult execute(const StepPlan& plan);
   void deliver(std::vector<SequenceUpdate> updates, double time_s);
   void publish();
@@ -40,12 +42,14 @@ class EngineLoop {
   EngineShared* shared_;
   EngineObserver* observer_;
   Scheduler scheduler_;
-  StepCosts costs_;
   MaskFiller masks_;
+  StepCostMeter costs_;
   EngineLog log_;
-  EngineStats stats_;          // this thread's copy; published under the lock
-  std::size_t num_taken_ = 0;  // requests handed to the scheduler, still counted in the inbox
-  int idle_plans_ = 0;         // plans without rows, in a row, though there is work
+  EngineStats stats_;              // this thread's copy; published under the lock
+  std::size_t num_taken_ = 0;      // requests handed to the scheduler, still counted in the inbox
+  std::int64_t tokens_taken_ = 0;  // of their prompts
+  QueueRate queue_rate_;
+  int idle_plans_ = 0;  // plans without rows, in a row, though there is work
 };
 
 }  // namespace quire

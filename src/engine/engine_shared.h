@@ -46,11 +46,15 @@ struct StartOutput {
 struct AbortOutput {
   RequestId id;
 };
+struct FailOutput {
+  RequestId id;
+  Error error;
+};
 struct StepOutput {
   std::vector<SequenceUpdate> updates;
   double time_s = 0;  // when the step's result was there
 };
-using OutputMessage = std::variant<StartOutput, AbortOutput, StepOutput>;
+using OutputMessage = std::variant<StartOutput, AbortOutput, FailOutput, StepOutput>;
 
 struct EngineShared {
   Mailbox<EngineMessage> inbox;
@@ -59,7 +63,9 @@ struct EngineShared {
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable request_ended;
   EngineStats stats;
-  std::size_t num_in_inbox = 0;        // requests that the scheduler has not seen
+  std::size_t num_in_inbox = 0;      // requests that the scheduler has not seen
+  std::int64_t tokens_in_inbox = 0;  // of their prompts
+  std::int64_t rejected_by_requests = 0, rejected_by_tokens = 0;
   std::unordered_set<RequestId> live;  // submitted, last delta not sent
   bool draining = false;
 };

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/engine_test_util.h"
 #include "engine/output_channel.h"
+#include "engine/queue_rate.h"
 
 namespace quire {
 namespace {
@@ -164,6 +165,58 @@ TEST_F(EngineTest, RefusesWhatCanNeverFit) {
             ErrorCode::kContextLength);
   ASSERT_TRUE(engine_->submit(request(std::vector<TokenId>(20, 1), 4, client)));
   EXPECT_EQ(client.read_all().finish, FinishReason::kLength);
+}
+
+TEST_F(EngineTest, AFullQueueSaysWhenToComeAgain) {
+  start(64, 1, 1);
+  device_->hold(true);
+  Client clients[3];
+  ASSERT_TRUE(engine_->submit(request({1}, 2, clients[0])));
+  while (!engine_->stats().step_in_flight) std::this_thread::yield();
+  ASSERT_TRUE(engine_->submit(request({2}, 2, clients[1])));
+  const Status refused = engine_->submit(request({3}, 2, clients[2]));
+  ASSERT_FALSE(refused);
+  EXPECT_GE(refused.error().retry_after_s, 1);
+  EXPECT_EQ(engine_->stats().rejected_by_requests, 1);
+  device_->hold(false);
+  EXPECT_EQ(clients[1].read_all().finish, FinishReason::kLength);
+}
+
+TEST_F(EngineTest, DeadlinesEndRequestsWithAnError) {
+  start(64, 1);
+  device_->hold(true);
+  Client clients[3];
+  ASSERT_TRUE(engine_->submit(request({1}, 50, clients[0])));
+  while (!engine_->stats().step_in_flight) std::this_thread::yield();
+  Request late = request({2}, 2, clients[1]), queued = request({3}, 2, clients[2]);
+  late.deadline_s = now_s() - 1;
+  queued.queue_deadline_s = now_s() - 1;
+  ASSERT_TRUE(engine_->submit(std::move(late)));
+  ASSERT_TRUE(engine_->submit(std::move(queued)));
+  device_->hold(false);
+  const OutputDelta timed_out = clients[1].read_some();
+  ASSERT_TRUE(timed_out.error);
+  EXPECT_EQ(timed_out.error->code, ErrorCode::kTimeout);
+  EXPECT_EQ(timed_out.finish, FinishReason::kAbort);
+  const OutputDelta too_busy = clients[2].read_some();
+  ASSERT_TRUE(too_busy.error);
+  EXPECT_EQ(too_busy.error->code, ErrorCode::kUnavailable);
+  EXPECT_EQ(clients[0].read_all().finish, FinishReason::kLength);
+  const Status intact = engine_->check_integrity();
+  EXPECT_TRUE(intact) << intact.error().message;
+}
+
+TEST(QueueRate, CountsStartsPerSecondWhileSomebodyWaits) {
+  QueueRate rate;
+  for (int i = 0; i <= 100; ++i) rate.observe(i, 4 * i, true);
+  EXPECT_NEAR(rate.per_s(), 4, 0.1);
+  rate.observe(101, 404, false);
+  rate.observe(5000, 404, true);  // nobody waited meanwhile
+  EXPECT_NEAR(rate.per_s(), 4, 0.1);
+  QueueRate stuck;
+  stuck.observe(0, 0, true);
+  stuck.observe(100, 0, true);
+  EXPECT_LT(stuck.per_s(), 0.02);
 }
 
 TEST_F(EngineTest, FullQueueIsUnavailable) {

@@ -33,6 +33,10 @@ void OutputLoop::handle(AbortOutput message) {
   if (processor_.abort(message.id, now_s())) ended(message.id);
 }
 
+void OutputLoop::handle(FailOutput message) {
+  if (processor_.abort(message.id, now_s(), std::move(message.error))) ended(message.id);
+}
+
 void OutputLoop::handle(StepOutput message) {
   for (SequenceUpdate& update : message.updates) {
     const RequestId id = update.id;

@@ -17,6 +17,7 @@ class OutputLoop {
  private:
   void handle(StartOutput message);
   void handle(AbortOutput message);
+  void handle(FailOutput message);
   void handle(StepOutput message);
   void ended(RequestId id);
 

@@ -139,12 +139,13 @@ void OutputProcessor::observe_tokens(Live& live, const SequenceUpdate& update, d
   live.last_token_s = time_s;
 }
 
-bool OutputProcessor::abort(RequestId id, double time_s) {
+bool OutputProcessor::abort(RequestId id, double time_s, std::optional<Error> error) {
   const auto found = live_.find(id);
   if (found == live_.end()) return false;
   const Live& live = *found->second;
   OutputDelta delta;
   delta.finish = FinishReason::kAbort;
+  delta.error = std::move(error);
   delta.prompt_tokens = live.request.prompt_tokens;
   delta.completion_tokens = live.timings.generation_tokens;
   delta.cached_tokens = live.timings.cached_tokens;

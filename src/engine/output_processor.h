@@ -53,8 +53,9 @@ class OutputProcessor {
   // Sends the request's next delta. True when it was the last. time_s: when the step's result was
   // there. Updates of unknown ids are dropped.
   bool apply(SequenceUpdate update, double time_s);
-  // Sends the last delta. False when the request is unknown (ended already).
-  bool abort(RequestId id, double time_s);
+  // Sends the last delta, with the error that ended it if there is one. False when the request is
+  // unknown (ended already).
+  bool abort(RequestId id, double time_s, std::optional<Error> error = {});
   std::size_t num_live() const { return live_.size(); }
 
  private:

@@ -60,8 +60,11 @@ struct Request {
   // Special tokens whose text is shown all the same: marks that the API layer reads. Null: none.
   std::shared_ptr<const std::vector<TokenId>> shown_special_tokens;
   std::uint64_t cache_salt = 0;  // hash of the user's salt; 0: none
-  std::int64_t priority = 0;
-  double arrival_s = 0;  // now_s() when the request was read
+  std::int64_t priority = 0;     // smaller is more urgent; looked at by SchedulingPolicy::kPriority
+  std::uint64_t client = 0;      // clients take turns; 0: all are one
+  double arrival_s = 0;          // now_s() when the request was read
+  // Moments at which it ends without a whole answer: whatever it does then, or when it never ran.
+  double deadline_s = 0, queue_deadline_s = 0;  // 0: none
   std::shared_ptr<OutputChannel> channel;
 };
 

@@ -20,7 +20,10 @@ KvCacheOptions kv_options(const SchedulerOptions& options) {
 }  // namespace
 
 Scheduler::Scheduler(SchedulerOptions options)
-    : options_(std::move(options)), kv_(kv_options(options_)) {
+    : options_(std::move(options)),
+      kv_(kv_options(options_)),
+      forecast_(&kv_, &lengths_, options_.kv.block_size, options_.kv.groups.size(),
+                options_.max_model_len) {
   QUIRE_CHECK(options_.max_num_batched_tokens > 0 && options_.max_num_seqs > 0);
   for (std::int32_t i = options_.max_num_seqs; i-- > 0;) free_slots_.push_back(SlotId(i));
 }
@@ -29,45 +32,84 @@ void Scheduler::add(Request request, double /*now_s*/) {
   QUIRE_CHECK(
       !request.prompt->empty() && could_fit(static_cast<std::int32_t>(request.prompt->size())),
       "request {} has a prompt of {} tokens", request.id.value, request.prompt->size());
-  auto sequence = std::make_unique<Sequence>(std::move(request));
-  const bool is_new = by_id_.emplace(sequence->request.id, sequence.get()).second;
-  QUIRE_CHECK(is_new, "request id {} is used twice", sequence->request.id.value);
-  if (sequence->request.beam && !sequence->scoring_only()) return add_beam(std::move(sequence));
-  waiting_.push_back(std::move(sequence));
+  const RequestId id = request.id;
+  const auto [entry, is_new] = by_id_.emplace(id, std::make_unique<Sequence>(std::move(request)));
+  QUIRE_CHECK(is_new, "request id {} is used twice", id.value);
+  Sequence& sequence = *entry->second;
+  const bool by_priority = options_.policy == SchedulingPolicy::kPriority;
+  sequence.rank = {by_priority ? sequence.request.priority : 0, next_number_++};
+  deadlines_.add(id, sequence.request.deadline_s);
+  queue_deadlines_.add(id, sequence.request.queue_deadline_s);
+  if (sequence.request.beam && !sequence.scoring_only()) return add_beam(sequence);
+  if (!add_to_family(sequence)) waiting_.add(&sequence);
+}
+
+std::vector<ExpiredRequest> Scheduler::expire(double now_s) {
+  std::vector<ExpiredRequest> expired;
+  RequestId id;
+  while (true) {
+    const bool in_queue = !deadlines_.take_passed(now_s, &id);
+    if (in_queue && !queue_deadlines_.take_passed(now_s, &id)) break;
+    const Sequence* const sequence = find(id);
+    if (sequence == nullptr) continue;  // went with the other beams of its request
+    const double waited_s = now_s - sequence->request.arrival_s;
+    expired.push_back({id, in_queue, waited_s, sequence->num_generated()});
+    abort(id);
+  }
+  return expired;
 }
 
 bool Scheduler::abort(RequestId id) {
-  const bool known = remove(id);
+  const bool known = remove(id, true);
   aborted_ += known;
   return known;
 }
 
 bool Scheduler::finish(RequestId id) {
-  const bool known = remove(id);
+  const bool known = remove(id, false);
   finished_ += known;
   return known;
 }
 
-// Takes a sequence out, wherever it is.
-bool Scheduler::remove(RequestId id) {
+// Takes a sequence out, wherever it is. cut: its answer would have been longer.
+bool Scheduler::remove(RequestId id, bool cut) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return false;
-  Sequence* const sequence = found->second;
-  if (sequence->beam != nullptr) return abandon_beam(*sequence);
+  deadlines_.remove(id, found->second->request.deadline_s);
+  queue_deadlines_.remove(id, found->second->request.queue_deadline_s);
+  if (found->second->beam != nullptr) return abandon_beam(*found->second);
+  const std::unique_ptr<Sequence> sequence = std::move(found->second);
   by_id_.erase(found);
   release(std::move(sequence->kv));
   end_slot(*sequence);
-  const auto is_it = [&](const auto& other) { return other.get() == sequence; };
-  if (std::erase_if(running_, is_it) == 0) std::erase_if(waiting_, is_it);
+  if (sequence->num_generated() > 0) lengths_.record(sequence->num_generated(), cut);
+  if (std::erase(running_, sequence.get()) == 0) waiting_.remove(sequence.get());
+  remove_from_family(*sequence);
   return true;
 }
 
+// It stands among the running ones from now on.
+void Scheduler::run(Sequence& sequence, double now_s) {
+  if (!sequence.started) {
+    sequence.started = true;
+    ++started_;
+    sequence.rank.number = next_number_++;
+    if (sequence.scheduled_s == 0) sequence.scheduled_s = now_s;
+    queue_deadlines_.remove(sequence.request.id, sequence.request.queue_deadline_s);
+  }
+  const auto by_rank = [](const Sequence* a, const Sequence* b) { return a->rank < b->rank; };
+  running_.insert(std::ranges::upper_bound(running_, &sequence, by_rank), &sequence);
+  ++admissions_;
+}
+
 // Gives blocks back: at once, or when the last planned step that may name them has been applied.
+// The step that is being planned names none that are given back meanwhile.
 void Scheduler::release(SequenceKv&& kv) {
-  if (in_flight_.empty()) {
+  const std::size_t num_planned = in_flight_.size() - (planning_ ? 1 : 0);
+  if (num_planned == 0) {
     kv_.release(kv);
   } else {
-    in_flight_.back().to_release.push_back(std::move(kv));
+    in_flight_[num_planned - 1].to_release.push_back(std::move(kv));
   }
 }
 
@@ -92,12 +134,19 @@ std::vector<std::shared_ptr<SequenceGrammar>> Scheduler::grammars(const StepPlan
 }
 
 SchedulerStats Scheduler::stats() const {
-  return {static_cast<std::int32_t>(running_.size()),
-          static_cast<std::int32_t>(waiting_.size()),
-          preemptions_,
-          aborted_,
-          finished_,
-          kv_.stats()};
+  SchedulerStats stats;
+  stats.running = static_cast<std::int32_t>(running_.size());
+  for (const auto& [id, family] : families_)
+    stats.deferred += static_cast<std::int32_t>(family.others.size());
+  stats.waiting = static_cast<std::int32_t>(waiting_.size()) + stats.deferred;
+  stats.waiting_tokens = waiting_.num_tokens();
+  stats.preemptions = preemptions_;
+  stats.aborted = aborted_;
+  stats.finished = finished_;
+  stats.admissions = admissions_;
+  stats.started = started_;
+  stats.kv = kv_.stats();
+  return stats;
 }
 
 Status Scheduler::check_integrity() const {
@@ -111,6 +160,9 @@ Status Scheduler::check_integrity() const {
     if (sequence->slot != kNoSlot) {
       ++num_slots;
       slots.insert(sequence->slot);
+    } else if (sequence->kv.num_blocks() != 0 || sequence->num_computed != 0) {
+      return make_error(ErrorCode::kInternal, "request {} does not run and has {} blocks", id.value,
+                        sequence->kv.num_blocks());
     }
     if (sequence->num_computed > sequence->num_tokens()) {
       return make_error(ErrorCode::kInternal, "request {}: {} of {} tokens computed", id.value,
@@ -126,28 +178,28 @@ Status Scheduler::check_integrity() const {
     return make_error(ErrorCode::kInternal, "{} slots accounted for, {} different, of {}",
                       num_slots, slots.size(), options_.max_num_seqs);
   }
-  for (const auto& sequence : running_) {
-    if (sequence->slot == kNoSlot || !by_id_.contains(sequence->request.id)) {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    const Sequence& sequence = *running_[i];
+    if (sequence.slot == kNoSlot || !by_id_.contains(sequence.request.id)) {
       return make_error(ErrorCode::kInternal, "request {} runs without a slot",
-                        sequence->request.id.value);
+                        sequence.request.id.value);
     }
-  }
-  for (const auto& sequence : waiting_) {
-    if (sequence->kv.num_blocks() != 0 || sequence->num_computed != 0) {
-      return make_error(ErrorCode::kInternal, "request {} waits with {} blocks",
-                        sequence->request.id.value, sequence->kv.num_blocks());
+    if (i > 0 && running_[i - 1]->rank >= sequence.rank) {
+      return make_error(ErrorCode::kInternal, "request {} runs out of the order of rank",
+                        sequence.request.id.value);
     }
   }
   std::size_t num_parked = 0;
   for (const auto& [family, group] : beam_groups_) {
     num_parked += group->parked.size();
-    for (const auto& host : group->parked) {
+    for (const Sequence* host : group->parked) {
       if (host->kv.num_blocks() != 0 || host->num_computed != 0 || host->slot != kNoSlot) {
         return make_error(ErrorCode::kInternal, "request {} has no beam, but blocks or a slot",
                           host->request.id.value);
       }
     }
   }
+  for (const auto& [id, family] : families_) num_parked += family.others.size();
   if (running_.size() + waiting_.size() + num_parked != by_id_.size()) {
     return make_error(ErrorCode::kInternal, "{} running, {} waiting and {} parked of {} sequences",
                       running_.size(), waiting_.size(), num_parked, by_id_.size());

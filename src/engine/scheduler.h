@@ -4,28 +4,33 @@
 //
 // Pure: time and measured costs are arguments, so a seed replays any bug. Engine thread only.
 //
-// What must hold (check_integrity): only running sequences hold blocks; a sequence has an executor
-// slot from its first step to its end, through preemptions; slots are below max_num_seqs; blocks
-// that a planned step reads are reused only after that step is applied. Choices of one request
-// (n > 1) wait while the first of them computes their prompt, hold nothing until its end and go on
-// from its blocks; those that find no room then, or lose it, are sequences like any other (beams:
-// see beam_group.h). A
-// sequence that has become longer than the whole cache ends with kLength, like one that has reached
-// max_model_len: so a sequence that is alone can always go on.
+// What must hold (check_integrity): running sequences stand in the order of rank (policy.h), and
+// only they hold blocks and executor slots; slots are below max_num_seqs; blocks that a planned
+// step reads are reused only after that step is applied. Choices of one request (n > 1) wait while
+// the first of them computes their prompt, hold nothing until its end and go on from its blocks;
+// those that find no room then, or lose it, are sequences like any other (beams: see beam_group.h).
+// A sequence that has become longer than the whole cache ends with kLength, like one that has
+// reached max_model_len: so a sequence that is alone can always go on.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/inline_vector.h"
 #include "base/result.h"
+#include "engine/answer_lengths.h"
 #include "engine/beam_group.h"
+#include "engine/deadlines.h"
+#include "engine/growth_forecast.h"
 #include "engine/request.h"
 #include "engine/sequence.h"
+#include "engine/step_costs.h"
+#include "engine/waiting_queue.h"
 #include "executor/step_plan.h"
 #include "kv/kv_cache_manager.h"
 
@@ -35,13 +40,24 @@ struct SchedulerOptions {
   std::int32_t max_num_batched_tokens = 2048;  // token budget of a step
   std::int32_t max_num_seqs = 128;
   std::int32_t max_model_len = 2048;
+  // Prompt tokens that one sequence gets in one step, at most; 0: what the budget leaves. Below the
+  // budget, several prompts are computed side by side.
+  std::int32_t long_prefill_token_threshold = 0;
+  // A step with sequences that generate is to take no longer, by the costs that plan() is told:
+  // sizes the chunks of prompts. 0: no limit.
+  double max_step_s = 0;
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  // Nothing starts that, by the lengths of past answers, would make the cache overflow as it grows.
+  // Without it, sequences start while their prompts fit, and more of them are preempted.
+  bool forecast_growth = true;
+  double growth_deviations = 1.0;  // room above the mean, in standard deviations
   KvCacheOptions kv;
 };
 
 // What a step decided about one sequence, in the order of tokens; consumed by the output thread.
 struct SequenceUpdate {
   RequestId id;
-  std::vector<TokenId> tokens;                 // new ones (usually one)
+  InlineVector<TokenId, 2> tokens;             // new ones (usually one)
   std::vector<TokenLogprobs> logprobs;         // parallel to tokens, or empty
   std::vector<TokenLogprobs> prompt_logprobs;  // with the first token: of prompt tokens 1..n-1
   bool has_prompt_logprobs = false;
@@ -58,13 +74,19 @@ struct SequenceUpdate {
 
 struct SchedulerStats {
   std::int32_t running = 0, waiting = 0;
-  std::int64_t preemptions = 0, aborted = 0, finished = 0;  // since the start
+  std::int32_t deferred = 0;        // of waiting: another choice computes their prompt
+  std::int64_t waiting_tokens = 0;  // to be computed before those that wait go on
+  // Since the start; admissions count a preempted sequence again.
+  std::int64_t preemptions = 0, aborted = 0, finished = 0, admissions = 0, started = 0;
   KvStats kv;
 };
 
-// Costs of past steps, for a step-time target (not used by the first policy).
-struct StepCosts {
-  double last_step_s = 0;
+// A request that was given up because its time had passed.
+struct ExpiredRequest {
+  RequestId id;
+  bool in_queue = false;  // the time that it may wait has passed, not all its time
+  double waited_s = 0;    // since its arrival
+  std::int32_t num_generated = 0;
 };
 
 class Scheduler {
@@ -78,6 +100,8 @@ class Scheduler {
   bool abort(RequestId id);
   // The same for a request that is complete: the output thread has found a stop string.
   bool finish(RequestId id);
+  // Drops the requests whose deadlines have passed, at whatever state, and names them.
+  std::vector<ExpiredRequest> expire(double now_s);
   // What the next step computes. A plan with rows must be executed and applied; plans are applied
   // in order, and one may be made before the last is applied. A plan without rows may still add
   // nothing but remove slots: it is submitted unless empty(); applying it does nothing.
@@ -87,6 +111,11 @@ class Scheduler {
   std::vector<std::shared_ptr<SequenceGrammar>> grammars(const StepPlan& plan) const;
   // Takes the result of a planned step; returns what happened, by sequence, in the order of rows.
   std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double now_s);
+  // The same into `updates`, which keeps its memory.
+  void apply(const StepPlan& plan, const StepResult& result, double now_s,
+             std::vector<SequenceUpdate>& updates);
+  // Gives the memory of an applied plan to a later one.
+  void recycle(StepPlan&& plan);
   bool has_work() const { return !running_.empty() || !waiting_.empty(); }
 
   SchedulerStats stats() const;
@@ -104,37 +133,58 @@ class Scheduler {
     std::vector<SequenceKv> to_release;  // of sequences that ended meanwhile
   };
 
-  // A planned row that ends the prompt of the first of several choices.
+  // Choices of one request until the end of their prompt is planned: the first one runs or stands
+  // in the queue, the others wait for it beside the queue.
   struct Family {
+    Sequence* first = nullptr;
+    std::vector<Sequence*> others;
+  };
+  // A planned row that ends the prompt of a family.
+  struct FamilyRow {
     std::int32_t row;
-    const Sequence* first;
+    Sequence* first;
+  };
+  // Tokens that the step being planned may still take.
+  struct Budget {
+    std::int32_t tokens = 0;   // all
+    std::int32_t prompts = 0;  // of these, chunks of prompts
   };
 
   // scheduler_plan.cpp
-  std::int32_t row_tokens(const Sequence& sequence, std::int32_t budget) const;
-  bool schedule_running(StepPlan& plan, std::int32_t& budget);
-  void schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s);
-  bool make_room(std::size_t i, std::int32_t num_tokens);
-  void preempt_last();
+  void begin_step(std::uint64_t number);
+  Budget step_budget(const StepCosts& costs) const;
+  std::int32_t take_tokens(const Sequence& sequence, Budget& budget) const;
+  bool schedule_running(StepPlan& plan, Budget& budget);
+  void schedule_waiting(StepPlan& plan, Budget& budget, double now_s);
   void remove_ended_slots(StepPlan& plan);
-  bool admit(Sequence& sequence);
-  std::vector<std::int32_t> promised_blocks() const;
   void give_slot(StepPlan& plan, Sequence& sequence);
   void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
 
+  // scheduler_room.cpp
+  void make_way();
+  bool can_make_way(const Sequence& next) const;
+  bool make_room(std::size_t i, std::int32_t num_tokens);
+  void preempt_last();
+  bool admit(Sequence& sequence);
+  bool will_fit(const Sequence& sequence);
+  std::vector<std::int32_t> promised_blocks(std::int32_t more_tokens) const;
+
   // scheduler_fork.cpp
-  bool waits_for_family(const Sequence& sequence) const;
+  bool add_to_family(Sequence& sequence);
+  bool remove_from_family(Sequence& sequence);
+  std::size_t num_waiting_for_family() const;
   void fork_families(StepPlan& plan, double now_s);
-  void fork_choices(StepPlan& plan, std::int32_t row, const Sequence& first, double now_s);
+  void fork_choices(StepPlan& plan, std::int32_t row, Sequence& first, double now_s);
+  void pass_on(const RequestId& family);
   bool fork(StepPlan& plan, std::int32_t row, const Sequence& first, Sequence& other,
             std::span<const std::int32_t> headroom);
 
   // scheduler_beam.cpp
-  void add_beam(std::unique_ptr<Sequence> sequence);
+  void add_beam(Sequence& sequence);
   bool abandon_beam(Sequence& sequence);
   void remove_beams(BeamGroup& group);
   void end_slot(Sequence& sequence);
-  void park(std::unique_ptr<Sequence> host);
+  void park(Sequence& host);
   bool park_idle_beam(StepPlan& plan);
   void take_beam_offer(Sequence& sequence, const TokenLogprobs& offer,
                        std::vector<SequenceUpdate>& updates);
@@ -150,6 +200,7 @@ class Scheduler {
   // scheduler_apply.cpp
   void apply_row(const StepPlan& plan, const StepResult& result, const Step& step, std::size_t row,
                  std::vector<SequenceUpdate>& updates);
+  void end(const SequenceUpdate& update);
   Sequence* find(RequestId id) const;
   static void take_prompt_logprobs(Sequence& sequence, const StepPlan::Row& row,
                                    const StepResult::Row& result);
@@ -158,22 +209,30 @@ class Scheduler {
   void decide_finish(const Sequence& sequence, SequenceUpdate& update) const;
 
   // scheduler.cpp
-  bool remove(RequestId id);
+  bool remove(RequestId id, bool cut);
+  void run(Sequence& sequence, double now_s);
   void release(SequenceKv&& kv);
 
   SchedulerOptions options_;
   KvCacheManager kv_;
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
-  std::deque<std::unique_ptr<Sequence>> waiting_;   // preempted ones first, then by arrival
-  std::unordered_map<RequestId, Sequence*> by_id_;  // all of both
+  AnswerLengths lengths_;
+  GrowthForecast forecast_;
+  std::optional<std::int64_t> forecast_priority_;  // whom forecast_ counts in; none: not made
+  Deadlines deadlines_, queue_deadlines_;
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> by_id_;  // all
+  std::vector<Sequence*> running_;                                  // in the order of rank
+  WaitingQueue waiting_;
+  std::unordered_map<RequestId, Family> families_;  // by Request::family
   std::vector<SlotId> free_slots_;                  // last one is given next
   std::vector<SlotId> ended_slots_;                 // the next plan tells the executor
   StepPlan pending_;  // slots and copies that the next plan begins with
   std::unordered_map<RequestId, std::unique_ptr<BeamGroup>> beam_groups_;  // by family
-  std::deque<Step> in_flight_;
-  std::vector<Family> families_;  // of the step that is being planned
-  std::uint64_t next_step_ = 1;
-  std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0;
+  std::vector<Step> in_flight_;   // oldest first; hardly ever more than two
+  std::vector<Step> spare_steps_;  // empty, for their memory
+  StepPlan spare_plan_;
+  bool planning_ = false;  // the last of in_flight_ is being planned
+  std::uint64_t next_step_ = 1, next_number_ = 1;
+  std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0, admissions_ = 0, started_ = 0;
 };
 
 }  // namespace quire

@@ -16,24 +16,40 @@ bool contains(const std::vector<TokenId>& ids, TokenId id) {
 }  // namespace
 
 std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepResult& result,
-                                             double /*now_s*/) {
-  if (plan.rows.empty()) return {};
+                                             double now_s) {
+  std::vector<SequenceUpdate> updates;
+  updates.reserve(plan.rows.size());
+  apply(plan, result, now_s, updates);
+  return updates;
+}
+
+void Scheduler::apply(const StepPlan& plan, const StepResult& result, double /*now_s*/,
+                      std::vector<SequenceUpdate>& updates) {
+  updates.clear();
+  if (plan.rows.empty()) return;
   QUIRE_CHECK(
       !in_flight_.empty() && in_flight_.front().number == plan.step && result.step == plan.step &&
           result.rows.size() == plan.rows.size() && result.forks.size() == plan.forks.size(),
       "step {} is applied out of order, or with the result of step {}", plan.step, result.step);
   Step step = std::move(in_flight_.front());
-  in_flight_.pop_front();
+  in_flight_.erase(in_flight_.begin());
 
-  std::vector<SequenceUpdate> updates;
   for (std::size_t i = 0; i < plan.rows.size(); ++i) apply_row(plan, result, step, i, updates);
   for (SequenceKv& kv : step.to_release) kv_.release(kv);
-  return updates;
+  step.sequences.clear();
+  step.forks.clear();
+  step.to_release.clear();
+  spare_steps_.push_back(std::move(step));
+}
+
+void Scheduler::end(const SequenceUpdate& update) {
+  remove(update.id, update.finish == FinishReason::kLength);
+  ++finished_;
 }
 
 Sequence* Scheduler::find(RequestId id) const {
   const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second;
+  return found == by_id_.end() ? nullptr : found->second.get();
 }
 
 // The row's own sequence, then the choices that went on from it. Who has ended meanwhile gets no
@@ -60,7 +76,7 @@ void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const 
     }
     const bool scored = first->scoring_only() && end_pos == first->num_prompt;
     if (row.sample || scored) updates.push_back(make_update(*first, row, result.rows[index]));
-    if ((row.sample || scored) && updates.back().finish) finish(step.sequences[index]);
+    if ((row.sample || scored) && updates.back().finish) end(updates.back());
   }
   for (auto fork = forks.begin(); fork != forks.end(); ++fork) {
     const auto f = static_cast<std::size_t>(fork - plan.forks.begin());
@@ -68,7 +84,7 @@ void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const 
     if (other == nullptr) continue;
     kv_.free_unreachable(other->kv, end_pos);
     updates.push_back(make_update(*other, row, result.forks[f]));
-    if (updates.back().finish) finish(step.forks[f]);
+    if (updates.back().finish) end(updates.back());
   }
 }
 

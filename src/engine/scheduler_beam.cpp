@@ -16,21 +16,21 @@ bool contains(const std::vector<TokenId>& ids, TokenId id) {
 }  // namespace
 
 // The first host begins with the prompt.
-void Scheduler::add_beam(std::unique_ptr<Sequence> sequence) {
-  const Request& request = sequence->request;
+void Scheduler::add_beam(Sequence& sequence) {
+  const Request& request = sequence.request;
   auto& group = beam_groups_[*request.family];
   if (group == nullptr) {
     group = std::make_unique<BeamGroup>();
     group->params = *request.beam;
   }
-  sequence->beam = std::make_unique<BeamHost>();
-  sequence->beam->group = group.get();
-  group->hosts.push_back(sequence.get());
+  sequence.beam = std::make_unique<BeamHost>();
+  sequence.beam->group = group.get();
+  group->hosts.push_back(&sequence);
   if (group->active.empty()) {
-    group->active.push_back(sequence.get());
-    waiting_.push_back(std::move(sequence));
+    group->active.push_back(&sequence);
+    waiting_.add(&sequence);
   } else {
-    group->parked.push_back(std::move(sequence));
+    group->parked.push_back(&sequence);
   }
 }
 
@@ -46,16 +46,15 @@ bool Scheduler::abandon_beam(Sequence& sequence) {
 void Scheduler::remove_beams(BeamGroup& group) {
   const RequestId family = *group.hosts.front()->request.family;
   for (Sequence* const host : group.hosts) {
-    by_id_.erase(host->request.id);
+    deadlines_.remove(host->request.id, host->request.deadline_s);
+    queue_deadlines_.remove(host->request.id, host->request.queue_deadline_s);
     release(std::move(host->kv));
     end_slot(*host);
+    if (std::erase(running_, host) == 0) waiting_.remove(host);
   }
-  const auto is_host = [&](const std::unique_ptr<Sequence>& s) {
-    return s->beam != nullptr && s->beam->group == &group;
-  };
-  std::erase_if(running_, is_host);
-  std::erase_if(waiting_, is_host);
+  const std::vector<Sequence*> hosts = std::move(group.hosts);
   beam_groups_.erase(family);
+  for (const Sequence* host : hosts) by_id_.erase(RequestId(host->request.id));
 }
 
 // A slot that the executor does not know yet goes back at once.
@@ -69,12 +68,11 @@ void Scheduler::end_slot(Sequence& sequence) {
 }
 
 // Takes blocks and computed state away; the host keeps its beam's tokens.
-void Scheduler::park(std::unique_ptr<Sequence> host) {
-  release(std::exchange(host->kv, {}));
-  host->kv.salt = host->request.cache_salt;
-  host->num_computed = 0;
-  BeamGroup& group = *host->beam->group;
-  group.parked.push_back(std::move(host));
+void Scheduler::park(Sequence& host) {
+  release(std::exchange(host.kv, {}));
+  host.kv.salt = host.request.cache_salt;
+  host.num_computed = 0;
+  host.beam->group->parked.push_back(&host);
 }
 
 // Of the sequences that run, the last beam that waits for the others of its round. False: none.
@@ -82,7 +80,7 @@ bool Scheduler::park_idle_beam(StepPlan& plan) {
   for (std::size_t i = running_.size(); i-- > 0;) {
     if (running_[i]->beam == nullptr || !running_[i]->beam->offer) continue;
     end_slot(*running_[i]);
-    park(std::move(running_[i]));
+    park(*running_[i]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     remove_ended_slots(plan);
     return true;
@@ -192,11 +190,7 @@ void Scheduler::continue_beams(BeamGroup& group, const std::vector<BeamStep>& st
   for (std::size_t i = 0; i < parents.size(); ++i) {
     if (goes_on[i]) continue;
     parents[i]->beam->offer.reset();
-    const auto is_it = [&](const auto& s) { return s.get() == parents[i]; };
-    const auto place = std::ranges::find_if(running_, is_it);
-    if (place == running_.end()) continue;  // parked already
-    park(std::move(*place));
-    running_.erase(place);
+    if (std::erase(running_, parents[i]) > 0) park(*parents[i]);  // else parked already
   }
   std::vector<bool> placed(parents.size());
   for (const BeamStep& step : steps) {
@@ -231,7 +225,7 @@ Sequence& Scheduler::start_beam(BeamGroup& group, const Sequence& parent) {
   host.scheduled_s = parent.scheduled_s;
   host.num_prompt_logprobs_planned = host.num_prompt_logprobs_wanted();
   if (fork_beam(parent, host)) {
-    running_.push_back(std::move(group.parked[place]));
+    run(host, host.scheduled_s);
     group.parked.erase(group.parked.begin() + static_cast<std::ptrdiff_t>(place));
   }
   return host;
@@ -242,7 +236,7 @@ bool Scheduler::fork_beam(const Sequence& parent, Sequence& host) {
       running_.size() >= static_cast<std::size_t>(options_.max_num_seqs)) {
     return false;
   }
-  std::vector<std::int32_t> headroom = promised_blocks();
+  std::vector<std::int32_t> headroom = promised_blocks(options_.kv.block_size);
   for (std::int32_t& blocks : headroom) ++blocks;
   std::vector<KvCacheManager::Copy> copies;
   if (!kv_.can_fork(parent.num_computed, headroom) ||
@@ -261,15 +255,12 @@ bool Scheduler::fork_beam(const Sequence& parent, Sequence& host) {
 // Parked hosts with a beam are computed again, before anything new; those without let their slots
 // go.
 void Scheduler::unpark_beams(BeamGroup& group) {
-  for (auto& host : group.parked) {
-    const bool has_beam = std::ranges::find(group.active, host.get()) != group.active.end();
-    if (has_beam) {
-      waiting_.push_front(std::move(host));
-    } else {
-      end_slot(*host);
-    }
-  }
-  std::erase(group.parked, nullptr);
+  std::erase_if(group.parked, [&](Sequence* host) {
+    end_slot(*host);
+    const bool has_beam = std::ranges::find(group.active, host) != group.active.end();
+    if (has_beam) waiting_.add_preempted(host);
+    return has_beam;
+  });
   for (Sequence* const host : group.active) host->beam->chosen = false;
 }
 

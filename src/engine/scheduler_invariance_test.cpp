@@ -45,6 +45,8 @@ class RandomRequests {
     }
     request.stop.ignore_eos = below(4) == 0;
     request.cache_salt = static_cast<std::uint64_t>(below(2));
+    request.priority = below(3) - 1;
+    request.client = static_cast<std::uint64_t>(below(3));
     return request;
   }
 
@@ -71,6 +73,9 @@ struct Load {
   bool prefix_caching;
   std::int32_t window = 0;     // of the second group
   std::int32_t snapshots = 0;  // more than 0: recurrent state beside the blocks, or alone
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  std::int32_t threshold = 0;  // of long prompts
+  bool forecast = false;       // which would leave hardly any preemption to test
 };
 
 class SchedulerInvariance : public testing::TestWithParam<Load> {};
@@ -85,6 +90,9 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   options.max_num_batched_tokens = load.budget;
   options.max_num_seqs = load.num_seqs;
   options.kv.enable_prefix_caching = load.prefix_caching;
+  options.policy = load.policy;
+  options.long_prefill_token_threshold = load.threshold;
+  options.forecast_growth = load.forecast;
   options.kv.recurrent_state = load.snapshots > 0;
   options.kv.num_snapshots = load.snapshots;
   options.kv.snapshot_interval = load.snapshots > 100 ? 4 : 8;
@@ -103,10 +111,12 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
     SCOPED_TRACE(request.id.value);
     expect_same(rig.outputs[request.id.value], expected_output(request, kMaxModelLen), request);
   }
-  if (load.num_blocks > 0 && load.num_blocks <= 32 && load.num_seqs > 1) {
+  if (load.num_blocks > 0 && load.num_blocks <= 32 && !load.forecast && load.num_seqs > 1) {
     EXPECT_GT(rig.scheduler.stats().preemptions, 0);
   }
 }
+
+constexpr auto kFcfs = SchedulingPolicy::kFcfs, kPriority = SchedulingPolicy::kPriority;
 
 INSTANTIATE_TEST_SUITE_P(
     Loads, SchedulerInvariance,
@@ -124,7 +134,17 @@ INSTANTIATE_TEST_SUITE_P(
         Load{"snapshots_only", 64, 32, 0, true, 0, 400},
         Load{"few_snapshots_only", 5, 3, 0, true, 0, 3},
         Load{"few_snapshots_few_blocks", 7, 32, 26, true, 0, 5},
-        Load{"snapshots_window_few_blocks", 9, 32, 32, true, 8, 20}),
+        Load{"snapshots_window_few_blocks", 9, 32, 32, true, 8, 20},
+        Load{"side_by_side", 64, 32, 2048, true, 0, 0, kFcfs, 5},
+        Load{"priority", 2048, 4, 2048, true, 0, 0, kPriority},
+        Load{"priority_few_blocks", 2048, 32, 26, true, 0, 0, kPriority},
+        Load{"priority_few_blocks_side_by_side", 30, 32, 26, true, 0, 0, kPriority, 7},
+        Load{"priority_few_blocks_uncached", 9, 5, 24, false, 0, 0, kPriority},
+        Load{"priority_window", 7, 32, 32, true, 8, 0, kPriority},
+        Load{"priority_snapshots", 7, 8, 30, true, 0, 9, kPriority, 5},
+        Load{"priority_states_only", 5, 3, 0, true, 0, 0, kPriority, 3},
+        Load{"forecast", 64, 32, 40, true, 0, 0, kFcfs, 0, true},
+        Load{"forecast_priority", 64, 32, 40, true, 0, 0, kPriority, 9, true}),
     [](const auto& load) { return std::string(load.param.name); });
 
 // One history: requests join, are aborted or finished from outside between plan and apply, and
@@ -135,6 +155,9 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   SchedulerOptions options = scheduler_options({20 + random.below(60)}, 1 + random.below(8));
   options.max_num_batched_tokens = 1 + random.below(80);
   options.max_num_seqs = 1 + random.below(24);
+  options.long_prefill_token_threshold = random.below(2) * (1 + random.below(30));
+  if (random.below(2) == 0) options.policy = SchedulingPolicy::kPriority;
+  options.forecast_growth = random.below(2) == 0;
   if (random.below(2) == 0) {
     const std::int32_t num_blocks = options.kv.groups[0].num_blocks;
     options.kv.groups.push_back({num_blocks, 1 + random.below(30), false});

@@ -1,5 +1,6 @@
 // How a step is chosen: scheduled = min(num_tokens - num_computed, budget left), for running
-// sequences in order, then for waiting ones, first come, first served.
+// sequences in order, then for waiting ones as the queue gives them. Sequences that generate take
+// their one token before any prompt gets a chunk. Who has room is in scheduler_room.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -8,18 +9,21 @@
 
 namespace quire {
 
-StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
-  StepPlan plan;
+StepPlan Scheduler::plan(double now_s, const StepCosts& costs) {
+  StepPlan plan = std::exchange(spare_plan_, {});
   plan.step = next_step_++;
+  begin_step(plan.step);
+  planning_ = true;
+  make_way();
   remove_ended_slots(plan);
-  plan.added = std::exchange(pending_.added, {});
-  plan.copies = std::exchange(pending_.copies, {});
-  plan.slot_copies = std::exchange(pending_.slot_copies, {});
+  std::swap(plan.added, pending_.added);
+  std::swap(plan.copies, pending_.copies);
+  std::swap(plan.slot_copies, pending_.slot_copies);
   plan.block_table.resize(options_.kv.groups.size());
-  plan.table_begin.assign(options_.kv.groups.size(), {0});
+  plan.table_begin.resize(options_.kv.groups.size());
+  for (auto& begin : plan.table_begin) begin.assign(1, 0);
 
-  in_flight_.push_back({plan.step, {}, {}, {}});
-  std::int32_t budget = options_.max_num_batched_tokens;
+  Budget budget = step_budget(costs);
   if (schedule_running(plan, budget)) schedule_waiting(plan, budget, now_s);
   // Beams that wait for the others of their round may hold what these need.
   while (plan.rows.empty() && in_flight_.size() == 1 && !waiting_.empty() && park_idle_beam(plan)) {
@@ -27,126 +31,110 @@ StepPlan Scheduler::plan(double now_s, const StepCosts& /*costs*/) {
   }
   fork_families(plan, now_s);  // last: what is planned now is not preempted in this step
   kv_.publish_snapshots();
-  if (plan.rows.empty()) in_flight_.pop_back();
+  planning_ = false;
+  if (plan.rows.empty()) {
+    spare_steps_.push_back(std::move(in_flight_.back()));
+    in_flight_.pop_back();
+  }
   return plan;
 }
 
+void Scheduler::begin_step(std::uint64_t number) {
+  if (spare_steps_.empty()) spare_steps_.emplace_back();
+  in_flight_.push_back(std::move(spare_steps_.back()));
+  spare_steps_.pop_back();
+  in_flight_.back().number = number;
+}
+
+void Scheduler::recycle(StepPlan&& plan) {
+  plan.removed.clear();
+  plan.added.clear();
+  plan.copies.clear();
+  plan.forks.clear();
+  plan.fork_copies.clear();
+  plan.slot_copies.clear();
+  plan.state_loads.clear();
+  plan.state_saves.clear();
+  plan.rows.clear();
+  plan.token_ids.clear();
+  for (auto& table : plan.block_table) table.clear();
+  spare_plan_ = std::move(plan);
+}
+
+// The executor forgets sequences that ended or were preempted since the last plan; their slots can
+// be given anew in this step.
 void Scheduler::remove_ended_slots(StepPlan& plan) {
   plan.removed.insert(plan.removed.end(), ended_slots_.begin(), ended_slots_.end());
   free_slots_.insert(free_slots_.end(), ended_slots_.begin(), ended_slots_.end());
   ended_slots_.clear();
 }
 
-// The one rule; of a model with recurrent state a row ends where a snapshot of it is kept.
-std::int32_t Scheduler::row_tokens(const Sequence& sequence, std::int32_t budget) const {
+// What the step may take; one token is kept for each sequence that generates.
+Scheduler::Budget Scheduler::step_budget(const StepCosts& costs) const {
+  Budget budget;
+  budget.tokens = options_.max_num_batched_tokens;
+  const auto generating = static_cast<std::int32_t>(std::ranges::count_if(
+      running_, [](const Sequence* sequence) { return sequence->num_uncomputed() == 1; }));
+  budget.prompts = std::max(0, budget.tokens - generating);
+  if (options_.max_step_s > 0 && generating > 0) {  // else nobody is held up
+    budget.prompts =
+        std::min(budget.prompts, prompt_tokens_within(costs, options_.max_step_s, generating));
+  }
+  return budget;
+}
+
+// The one rule: the number of tokens that the sequence gets in this step, taken off the budget. Of
+// a model with recurrent state a row ends where a snapshot of it is kept.
+std::int32_t Scheduler::take_tokens(const Sequence& sequence, Budget& budget) const {
   const std::int32_t to_snapshot = kv_.next_snapshot(sequence.num_computed) - sequence.num_computed;
-  return std::min({sequence.num_uncomputed(), budget, to_snapshot});
+  std::int32_t num_tokens = std::min({sequence.num_uncomputed(), budget.tokens, to_snapshot});
+  if (sequence.num_uncomputed() > 1) {
+    const std::int32_t threshold = options_.long_prefill_token_threshold;
+    if (threshold > 0) num_tokens = std::min(num_tokens, threshold);
+    num_tokens = std::min(num_tokens, budget.prompts);
+    budget.prompts -= num_tokens;
+  }
+  budget.tokens -= num_tokens;
+  budget.prompts = std::min(budget.prompts, budget.tokens);
+  return num_tokens;
 }
 
 // False when blocks ran out: then nothing new may start in this step.
-bool Scheduler::schedule_running(StepPlan& plan, std::int32_t& budget) {
+bool Scheduler::schedule_running(StepPlan& plan, Budget& budget) {
   const std::int64_t preemptions_before = preemptions_;
-  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
-    Sequence& sequence = *running_[i];
-    const std::int32_t num_tokens = row_tokens(sequence, budget);
-    if (num_tokens == 0) continue;  // its next token is still being computed
+  for (std::size_t i = 0; i < running_.size() && budget.tokens > 0; ++i) {
+    const std::int32_t num_tokens = take_tokens(*running_[i], budget);
+    if (num_tokens == 0) continue;  // its next token is still being computed, or others come first
     if (!make_room(i, num_tokens)) return false;
-    add_row(plan, sequence, num_tokens);
-    budget -= num_tokens;
+    add_row(plan, *running_[i], num_tokens);
   }
   return preemptions_ == preemptions_before;
 }
 
-void Scheduler::schedule_waiting(StepPlan& plan, std::int32_t& budget, double now_s) {
+void Scheduler::schedule_waiting(StepPlan& plan, Budget& budget, double now_s) {
   const auto max_num_seqs = static_cast<std::size_t>(options_.max_num_seqs);
-  std::size_t next = 0;      // what stands before it cannot start yet
-  std::size_t reserved = 0;  // for those who wait for their family's prompt
-  while (next < waiting_.size() && running_.size() + reserved < max_num_seqs && budget > 0) {
-    Sequence& sequence = *waiting_[next];
-    const bool waits = waits_for_family(sequence);
-    if (waits || (sequence.slot == kNoSlot && free_slots_.empty())) {
-      ++next;
-      reserved += waits ? 1 : 0;
-      continue;
-    }
-    if (!admit(sequence)) return;  // nobody overtakes the one that waits longest
-    if (sequence.slot == kNoSlot) {
-      give_slot(plan, sequence);
-      if (sequence.num_generated() == 0) sequence.scheduled_s = now_s;
-    }
-    running_.push_back(std::move(waiting_[next]));
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next));
-    const std::int32_t num_tokens = row_tokens(sequence, budget);
-    QUIRE_CHECK(kv_.try_grow(sequence.kv, sequence.num_computed + num_tokens));
-    add_row(plan, sequence, num_tokens);
-    budget -= num_tokens;
+  forecast_priority_.reset();
+  while (running_.size() + num_waiting_for_family() < max_num_seqs && budget.prompts > 0) {
+    Sequence* const sequence = waiting_.front();
+    if (sequence == nullptr || !admit(*sequence)) return;  // nobody overtakes the next one
+    waiting_.pop_front();
+    give_slot(plan, *sequence);
+    run(*sequence, now_s);
+    const std::int32_t num_tokens = take_tokens(*sequence, budget);
+    QUIRE_CHECK(kv_.try_grow(sequence->kv, sequence->num_computed + num_tokens));
+    add_row(plan, *sequence, num_tokens);
   }
 }
 
-// Blocks for the next num_tokens of the i-th running sequence, by preempting those after it if need
-// be. False when it was preempted itself, or must wait because steps in flight hold what could be
-// freed.
-bool Scheduler::make_room(std::size_t i, std::int32_t num_tokens) {
-  Sequence& sequence = *running_[i];
-  while (!kv_.try_grow(sequence.kv, sequence.num_computed + num_tokens)) {
-    if (in_flight_.size() > 1) return false;
-    preempt_last();
-    if (running_.size() == i) return false;
-  }
-  return true;
-}
-
-// The sequence that was admitted last gives its blocks back and goes to the front of the queue. It
-// keeps its tokens and its executor slot; what it had computed is computed again, often from the
-// prefix cache.
-void Scheduler::preempt_last() {
-  Sequence& victim = *running_.back();
-  if (victim.beam != nullptr &&
-      victim.beam->offer) {  // it need not be computed again in this round
-    end_slot(victim);
-    park(std::move(running_.back()));
-  } else {
-    kv_.release(victim.kv);
-    victim.num_computed = 0;
-    waiting_.push_front(std::move(running_.back()));
-  }
-  running_.pop_back();
-  ++preemptions_;
-}
-
-// Takes the cached prefix of a waiting sequence if all its tokens fit beside what the running ones
-// will need soon.
-bool Scheduler::admit(Sequence& sequence) {
-  if (!sequence.needs_whole_prompt()) {
-    sequence.num_computed = kv_.match(sequence.kv, sequence.tokens);
-  }
-  if (!kv_.can_grow(sequence.kv, sequence.num_computed, sequence.num_tokens(), promised_blocks())) {
-    kv_.release(sequence.kv);
-    sequence.num_computed = 0;
-    return false;
-  }
-  const bool starts = sequence.slot == kNoSlot && sequence.num_generated() == 0;
-  if (starts) sequence.cached_tokens = sequence.num_computed;
-  return true;
-}
-
-// Blocks of each group that running sequences still lack for the tokens they know, and one more
-// each to grow into: with these kept free at admission, preemption is rare.
-std::vector<std::int32_t> Scheduler::promised_blocks() const {
-  std::vector<std::int32_t> blocks(options_.kv.groups.size());
-  for (const auto& sequence : running_) {
-    const std::int32_t num_tokens = sequence->num_tokens() + options_.kv.block_size;
-    for (std::size_t g = 0; g < blocks.size(); ++g)
-      blocks[g] += kv_.missing_blocks(sequence->kv, g, sequence->num_computed, num_tokens);
-  }
-  return blocks;
-}
-
+// What the sequence had drawn before it was preempted goes with it.
 void Scheduler::give_slot(StepPlan& plan, Sequence& sequence) {
-  QUIRE_CHECK(!free_slots_.empty(), "more sequences have started than max_num_seqs");
+  QUIRE_CHECK(!free_slots_.empty(), "more sequences run than max_num_seqs");
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
-  plan.added.push_back({sequence.slot, sequence.request.sampling, sequence.request.prompt});
+  plan.added.push_back({sequence.slot,
+                        sequence.request.sampling,
+                        sequence.request.prompt,
+                        {sequence.tokens.begin() + sequence.num_prompt, sequence.tokens.end()}});
 }
 
 void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens) {

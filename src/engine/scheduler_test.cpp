@@ -224,13 +224,15 @@ TEST(Scheduler, ScoringDrawsNothing) {
 
 TEST(Scheduler, PreemptsTheLastAndTakesItBackFirst) {
   SchedulerOptions options = scheduler_options({8});  // 32 positions
+  options.forecast_growth = false;
   Rig rig(options);
   std::vector<Request> requests;
   for (std::uint64_t id = 1; id <= 3; ++id) {
     requests.push_back(make_request(id, prompt_of(static_cast<TokenId>(id * 40), 6), 14));
     rig.scheduler.add(requests.back(), 0);
   }
-  while (rig.scheduler.stats().preemptions == 0) rig.step();
+  for (int i = 0; i < 40 && rig.scheduler.stats().preemptions == 0; ++i) rig.step();
+  EXPECT_GT(rig.scheduler.stats().preemptions, 0);
   EXPECT_GT(rig.outputs[1].tokens.size(), 1u);
   EXPECT_FALSE(rig.outputs[1].finish);
   rig.run();
@@ -248,6 +250,167 @@ TEST(Scheduler, NothingOvertakesAWaitingRequest) {
   EXPECT_EQ(rig.scheduler.stats().waiting, 2);
   rig.run();
   EXPECT_EQ(rig.outputs.size(), 3u);
+}
+
+TEST(Scheduler, SequencesThatGenerateComeBeforeChunksOfPrompts) {
+  SchedulerOptions options = scheduler_options({64});
+  options.max_num_batched_tokens = 8;
+  Rig rig(options);
+  rig.scheduler.add(make_request(1, prompt_of(1, 5), 20), 0);
+  rig.scheduler.add(make_request(2, prompt_of(40, 40), 20), 0);
+  rig.scheduler.add(make_request(3, prompt_of(90, 1), 20), 0);
+  rig.step();  // 5 of the first, 3 of the second
+  const StepPlan plan = rig.step();
+  ASSERT_EQ(plan.rows.size(), 2u);
+  EXPECT_EQ(plan.rows[0].num_tokens, 1);
+  EXPECT_EQ(plan.rows[1].num_tokens, 7);
+  rig.run();
+}
+
+TEST(Scheduler, ALongPromptLeavesRoomForOthersUnderTheThreshold) {
+  SchedulerOptions options = scheduler_options({64});
+  options.max_num_batched_tokens = 16;
+  options.long_prefill_token_threshold = 6;
+  Rig rig(options);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    rig.scheduler.add(make_request(id, prompt_of(static_cast<TokenId>(id * 40), 20), 4), 0);
+  }
+  const StepPlan plan = rig.step();
+  ASSERT_EQ(plan.rows.size(), 3u);
+  EXPECT_EQ(plan.rows[0].num_tokens, 6);
+  EXPECT_EQ(plan.rows[1].num_tokens, 6);
+  EXPECT_EQ(plan.rows[2].num_tokens, 4);
+  rig.run();
+}
+
+Request with_priority(Request request, std::int64_t priority) {
+  request.priority = priority;
+  return request;
+}
+
+TEST(Scheduler, PriorityDecidesWhoStartsAndWhoIsPreempted) {
+  SchedulerOptions options = scheduler_options({8});  // 32 positions
+  options.forecast_growth = false;
+  options.policy = SchedulingPolicy::kPriority;
+  options.max_num_seqs = 2;
+  Rig rig(options);
+  std::vector<Request> requests;
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    const auto first = static_cast<TokenId>(id * 40);
+    requests.push_back(
+        with_priority(make_request(id, prompt_of(first, 6), 14), 4 - static_cast<int>(id)));
+    rig.scheduler.add(requests.back(), 0);
+  }
+  const StepPlan plan = rig.step();
+  ASSERT_EQ(plan.token_ids.front(), 160);  // the last one that came is the most urgent
+  while (rig.scheduler.has_work()) {
+    rig.step();
+    for (std::uint64_t id = 2; id <= 4; ++id) {
+      if (rig.outputs[id - 1].finish) {
+        EXPECT_TRUE(rig.outputs[id].finish) << id;
+      }
+    }
+  }
+  for (const Request& request : requests) {
+    expect_same(rig.outputs[request.id.value], expected_output(request, 256), request);
+  }
+}
+
+TEST(Scheduler, AnUrgentRequestTakesThePlaceOfALesserOne) {
+  SchedulerOptions options = scheduler_options({8});
+  options.forecast_growth = false;
+  options.policy = SchedulingPolicy::kPriority;
+  options.max_num_seqs = 2;
+  Rig rig(options);
+  std::vector<Request> requests{with_priority(make_request(1, prompt_of(1, 6), 14), 1),
+                                with_priority(make_request(2, prompt_of(50, 6), 14), 2),
+                                with_priority(make_request(3, prompt_of(90, 8), 5), 0)};
+  rig.scheduler.add(requests[0], 0);
+  rig.scheduler.add(requests[1], 0);
+  for (int i = 0; i < 4; ++i) rig.step();
+  rig.scheduler.add(requests[2], 0);
+  rig.step();
+  EXPECT_EQ(rig.outputs[3].tokens.size(), 1u);  // at once
+  EXPECT_EQ(rig.scheduler.stats().preemptions, 1);
+  rig.run();
+  for (const Request& request : requests) {
+    expect_same(rig.outputs[request.id.value], expected_output(request, 256), request);
+  }
+}
+
+TEST(Scheduler, NothingIsPreemptedForAnUrgentRequestThatStillWouldNotFit) {
+  SchedulerOptions options = scheduler_options({8});
+  options.forecast_growth = false;
+  options.policy = SchedulingPolicy::kPriority;
+  Rig rig(options);
+  rig.scheduler.add(with_priority(make_request(1, prompt_of(1, 12), 5), -1), 0);
+  rig.scheduler.add(with_priority(make_request(2, prompt_of(50, 5), 5), 2), 0);
+  rig.step();
+  rig.scheduler.add(with_priority(make_request(3, prompt_of(90, 30), 2), 1), 0);
+  rig.step();
+  EXPECT_EQ(rig.scheduler.stats().preemptions, 0);
+  EXPECT_EQ(rig.outputs[2].tokens.size(), 2u);
+  rig.run();
+}
+
+TEST(Scheduler, WithoutPrioritiesTheFieldChangesNothing) {
+  SchedulerOptions options = scheduler_options({8});
+  options.max_num_seqs = 1;
+  Rig rig(options);
+  rig.scheduler.add(with_priority(make_request(1, prompt_of(1, 6), 3), 9), 0);
+  rig.scheduler.add(with_priority(make_request(2, prompt_of(50, 6), 3), -9), 0);
+  rig.step();
+  EXPECT_EQ(rig.outputs[1].tokens.size(), 1u);
+  rig.run();
+}
+
+TEST(Scheduler, DeadlinesEndRequestsWhereverTheyAre) {
+  SchedulerOptions options = scheduler_options({16});
+  options.max_num_seqs = 1;
+  Rig rig(options);
+  Request runs = make_request(1, prompt_of(1, 6), 50),
+          waits = make_request(2, prompt_of(20, 6), 50),
+          queued = make_request(3, prompt_of(40, 6), 50);
+  runs.deadline_s = 30;
+  runs.queue_deadline_s = 1;  // it has started by then
+  waits.deadline_s = 20;
+  queued.arrival_s = 2;
+  queued.queue_deadline_s = 10;
+  for (const Request& request : {runs, waits, queued}) rig.scheduler.add(request, 0);
+  rig.step();
+  rig.step();
+  EXPECT_TRUE(rig.scheduler.expire(9.9).empty());
+  const auto first = rig.scheduler.expire(10);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].id, RequestId(3));
+  EXPECT_TRUE(first[0].in_queue);
+  EXPECT_DOUBLE_EQ(first[0].waited_s, 8);
+  const auto rest = rig.scheduler.expire(31);
+  ASSERT_EQ(rest.size(), 2u);
+  EXPECT_EQ(rest[0].id, RequestId(2));
+  EXPECT_FALSE(rest[0].in_queue);
+  EXPECT_EQ(rest[1].id, RequestId(1));
+  EXPECT_EQ(rest[1].num_generated, 2);
+  EXPECT_FALSE(rig.scheduler.has_work());
+  EXPECT_EQ(rig.scheduler.stats().kv.used_blocks, 0);
+}
+
+TEST(Scheduler, TwoHundredRequestsThroughEightBlocks) {
+  for (const bool forecast : {false, true}) {
+    SchedulerOptions options = scheduler_options({8});
+    options.forecast_growth = forecast;
+    Rig rig(options);
+    std::vector<Request> requests;
+    for (std::uint64_t id = 1; id <= 200; ++id) {
+      const auto n = static_cast<std::size_t>(1 + id % 13);
+      requests.push_back(make_request(id, prompt_of(static_cast<TokenId>(id), n),
+                                      static_cast<std::int32_t>(1 + id % 17)));
+      rig.scheduler.add(requests.back(), 0);
+    }
+    rig.run();
+    for (const Request& request : requests)
+      expect_same(rig.outputs[request.id.value], expected_output(request, 256), request);
+  }
 }
 
 TEST(Scheduler, AbortAtAnyState) {

@@ -62,7 +62,10 @@ class FakeExecutor {
   StepResult run(const StepPlan& plan) {
     for (const SlotId slot : plan.removed) EXPECT_EQ(slots_.erase(slot), 1u);
     for (const auto& added : plan.added) {
-      EXPECT_TRUE(slots_.emplace(added.slot, Slot{added.prompt, added.params, {}}).second);
+      std::vector<TokenId> known = *added.prompt;
+      known.insert(known.end(), added.generated.begin(), added.generated.end());
+      Slot slot{added.prompt, added.params, {}, std::move(known)};
+      EXPECT_TRUE(slots_.emplace(added.slot, std::move(slot)).second);
     }
     copy(plan.copies);
     for (const StepPlan::SlotCopy& slots : plan.slot_copies) {
@@ -104,6 +107,7 @@ class FakeExecutor {
     std::shared_ptr<const std::vector<TokenId>> prompt;
     std::shared_ptr<const SamplingParams> params;
     std::vector<TokenId> state;
+    std::vector<TokenId> known;  // what sampling knows: prompt and drawn tokens
   };
 
   void remember(const StepPlan::Row& row, std::span<const TokenId> tokens) {
@@ -139,8 +143,11 @@ class FakeExecutor {
     return result;
   }
 
-  static void draw(const Slot& slot, std::span<const TokenId> tokens, StepResult::Row& result) {
+  static void draw(Slot& slot, std::span<const TokenId> tokens, StepResult::Row& result) {
+    const bool beam = slot.params->logprobs > 1;  // its tokens are chosen elsewhere
+    EXPECT_TRUE(beam || std::ranges::equal(slot.known, tokens));
     result.token = fake_next_token(tokens, slot.params->choice);
+    slot.known.push_back(result.token);
     result.has_logprobs = slot.params->logprobs >= 0;
     if (result.has_logprobs) result.logprobs = fake_logprobs(tokens, result.token);
     if (slot.params->logprobs > 1) {

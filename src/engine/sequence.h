@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "engine/beam_group.h"
+#include "engine/policy.h"
 #include "engine/request.h"
 #include "engine/sequence_grammar.h"
 #include "kv/kv_cache_manager.h"
@@ -53,8 +54,10 @@ struct Sequence {
   std::int32_t cached_tokens = 0;  // prefix hit at the first admission
   SequenceKv kv;
   std::shared_ptr<SequenceGrammar> grammar;  // null: none. Shared with a step's masks only
-  SlotId slot = kNoSlot;                     // executor's; from the first step to the end
-  double scheduled_s = 0;                    // when its first step was planned
+  Rank rank;
+  SlotId slot = kNoSlot;   // executor's, while it runs
+  bool started = false;    // a step of it was planned
+  double scheduled_s = 0;  // when its first step was planned
   std::int32_t num_prompt_logprobs_planned = 0;
   // Collected so far, through chunks and preemptions; null when not wanted. Choices that went on
   // from one prompt share it.

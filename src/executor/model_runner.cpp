@@ -146,7 +146,7 @@ void ModelRunner::update_slots(const StepPlan& plan) {
     const auto index = static_cast<std::size_t>(added.slot.value);
     if (index >= slots_.size()) slots_.resize(index + 1);
     slots_[index] = {added.params, added.prompt, -1};
-    sampler_.add_slot(added.slot, *added.params, *added.prompt);
+    sampler_.add_slot(added.slot, *added.params, *added.prompt, added.generated);
   }
 }
 

@@ -29,6 +29,7 @@ struct StepPlan {
     SlotId slot;
     std::shared_ptr<const SamplingParams> params;
     std::shared_ptr<const std::vector<TokenId>> prompt;  // for penalties and prompt logprobs
+    std::vector<TokenId> generated = {};  // what it had drawn before it was preempted
   };
   struct Copy {
     std::int32_t group, source, target, tokens;

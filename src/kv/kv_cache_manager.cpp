@@ -186,7 +186,8 @@ void KvCacheManager::commit(SequenceKv& sequence, std::span<const TokenId> token
   if (!options_.enable_prefix_caching || pools_.empty()) return;
   const std::size_t full_blocks = static_cast<std::size_t>(num_tokens) / block_size();
   QUIRE_CHECK(full_blocks <= sequence.num_blocks() && full_blocks * block_size() <= tokens.size());
-  std::vector<BlockId> blocks(pools_.size());
+  std::vector<BlockId>& blocks = scratch_;
+  blocks.resize(pools_.size());
   for (auto i = static_cast<std::size_t>(sequence.num_indexed_blocks); i < full_blocks; ++i) {
     const NodeId parent = i == 0 ? kNoNode : index_.node_of(0, sequence.groups[0].blocks[i - 1]);
     for (std::size_t g = 0; g < pools_.size(); ++g) blocks[g] = sequence.groups[g].blocks[i];

@@ -92,6 +92,8 @@ class KvCacheManager {
   // Blocks of a group that it lacks for that. A window is counted at its fullest.
   std::int32_t missing_blocks(const SequenceKv& sequence, std::size_t group,
                               std::int32_t num_computed, std::int32_t num_tokens) const;
+  std::int32_t num_blocks(std::size_t group) const { return pools_[group].num_blocks(); }
+  std::int32_t free_blocks(std::size_t group) const { return pools_[group].num_free(); }
   // Gives back the blocks that no query at num_computed or later reaches. Called when the steps
   // that compute positions below num_computed are done.
   void free_unreachable(SequenceKv& sequence, std::int32_t num_computed);
@@ -159,6 +161,7 @@ class KvCacheManager {
   PrefixIndex index_;
   StateSnapshots snapshots_;
   std::int64_t query_tokens_ = 0, hit_tokens_ = 0;
+  std::vector<BlockId> scratch_;  // commit()'s, kept for its memory
 };
 
 }  // namespace quire

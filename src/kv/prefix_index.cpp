@@ -1,6 +1,7 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
@@ -19,7 +20,12 @@ std::uint64_t default_prefix_hash(std::uint64_t parent_hash, std::span<const Tok
 PrefixIndex::PrefixIndex(std::int32_t block_size, std::span<const std::int32_t> num_blocks,
                          PrefixHash hash)
     : block_size_(static_cast<std::size_t>(block_size)), hash_(hash) {
-  for (const std::int32_t n : num_blocks) entries_.emplace_back(static_cast<std::size_t>(n));
+  std::size_t total = 1;
+  for (const std::int32_t n : num_blocks) {
+    entries_.emplace_back(static_cast<std::size_t>(n));
+    total += static_cast<std::size_t>(n);
+  }
+  buckets_.resize(std::bit_ceil(2 * total), kNoNode);
 }
 
 std::span<const TokenId> PrefixIndex::tokens_of(NodeId node) const {
@@ -33,11 +39,11 @@ std::uint64_t PrefixIndex::hash_of(NodeId parent, std::uint64_t salt,
 }
 
 NodeId PrefixIndex::find(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens) const {
-  const auto first = by_hash_.find(hash_of(parent, salt, tokens));
-  if (first == by_hash_.end()) return kNoNode;
-  for (NodeId node = first->second; node != kNoNode; node = at(node).next_same_hash) {
-    const bool same = at(node).parent == parent && at(node).salt == salt &&
-                      std::ranges::equal(tokens_of(node), tokens);
+  const std::uint64_t hash = hash_of(parent, salt, tokens);
+  NodeId node = buckets_[hash & (buckets_.size() - 1)];
+  for (; node != kNoNode; node = at(node).next_in_bucket) {
+    const bool same = at(node).hash == hash && at(node).parent == parent &&
+                      at(node).salt == salt && std::ranges::equal(tokens_of(node), tokens);
     if (same) return node;
   }
   return kNoNode;
@@ -107,9 +113,9 @@ NodeId PrefixIndex::create(NodeId parent, std::uint64_t salt, std::span<const To
     unused_nodes_.pop_back();
   }
   const std::uint64_t hash = hash_of(parent, salt, tokens);
-  const auto [first, is_new] = by_hash_.try_emplace(hash, id);
-  at(id) = {parent, salt, hash, 0, 0, is_new ? kNoNode : first->second, true};
-  first->second = id;
+  NodeId& first = bucket_of(hash);
+  at(id) = {parent, salt, hash, 0, 0, first, true};
+  first = id;
   std::ranges::copy(tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(id.value) *
                                                   static_cast<std::ptrdiff_t>(block_size_));
   if (parent != kNoNode) ++at(parent).num_children;
@@ -131,11 +137,9 @@ void PrefixIndex::erase_if_unused(NodeId node) {
 }
 
 void PrefixIndex::unlink_hash(NodeId node) {
-  const auto first = by_hash_.find(at(node).hash);
-  NodeId* link = &first->second;
-  while (*link != node) link = &at(*link).next_same_hash;
-  *link = at(node).next_same_hash;
-  if (first->second == kNoNode) by_hash_.erase(first);
+  NodeId* link = &bucket_of(at(node).hash);
+  while (*link != node) link = &at(*link).next_in_bucket;
+  *link = at(node).next_in_bucket;
 }
 
 Status PrefixIndex::check_integrity() const {

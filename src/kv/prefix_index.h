@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -63,7 +62,7 @@ class PrefixIndex {
     NodeId parent;
     std::uint64_t salt = 0, hash = 0;
     std::int32_t num_children = 0, num_blocks = 0;
-    NodeId next_same_hash = kNoNode;
+    NodeId next_in_bucket = kNoNode;
     bool alive = false;
   };
   struct BlockEntry {  // physical block: its node, and its place in the node's list
@@ -86,6 +85,7 @@ class PrefixIndex {
   std::uint64_t hash_of(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens) const;
   NodeId create(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens);
   void erase_if_unused(NodeId node);
+  NodeId& bucket_of(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
   void unlink_hash(NodeId node);
 
   std::size_t block_size_;
@@ -95,7 +95,9 @@ class PrefixIndex {
   std::vector<TokenId> tokens_;        // [node, block_size]
   std::vector<BlockId> first_blocks_;  // [node, group]
   std::vector<NodeId> unused_nodes_;
-  std::unordered_map<std::uint64_t, NodeId> by_hash_;  // first of a chain through next_same_hash
+  // First of a chain through next_in_bucket, by the low bits of the hash. Never grows: there are
+  // about as many nodes as blocks, and nothing is allocated once all numbers of nodes are in use.
+  std::vector<NodeId> buckets_;
   std::size_t num_nodes_ = 0;
 };
 

@@ -61,9 +61,14 @@ void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange
   ++*in_flight;
   auto token = std::shared_ptr<void>(nullptr, [count = in_flight](void*) { --*count; });
   auto body = std::make_shared<std::string>(std::move(request.body));
-  on_pool(exchange, [this, exchange, prepare, info, body, token] {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // keeps different users of a key apart
+  const std::uint64_t client = hash_text(request.header("authorization"));
+  on_pool(exchange, [this, exchange, prepare, info, body, token, client] {
     auto prepared = prepare(context, *body, info);
     if (!prepared) return exchange->send(error_response(prepared.error()));
+    if (options.fair_by != FairBy::kNone) {
+      for (Request& made : prepared->requests) made.client = made.client * kOdd + client;
+    }
     GenerationCall::start(exchange, parts.generator, std::move(prepared->answer),
                           std::move(prepared->requests), token);
   });

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <vector>
 
 namespace quire {
 namespace {
@@ -51,6 +52,16 @@ struct ServerMetrics::Impl {
         .Register(registry)
         .Add(config)
         .Set(1);
+    for (const char* reason : {"capacity", "deferred"}) {
+      Labels with_reason = labels;
+      with_reason["reason"] = reason;
+      waiting_by_reason.push_back(&waiting_family.Add(with_reason));
+    }
+    for (const char* reason : {"max_num_queued_reqs", "max_num_queued_tokens"}) {
+      Labels with_reason = labels;
+      with_reason["reason"] = reason;
+      rejections.push_back(&rejection_family.Add(with_reason));
+    }
     for (std::size_t i = 0; i < success.size(); ++i) {
       Labels with_reason = labels;
       with_reason["finished_reason"] =
@@ -124,6 +135,18 @@ struct ServerMetrics::Impl {
           .Help("Finished requests by the reason of their end.")
           .Register(registry);
   std::array<prometheus::Counter*, kNumFinishReasons> success{};
+  prometheus::Family<prometheus::Gauge>& waiting_family =
+      prometheus::BuildGauge()
+          .Name("vllm:num_requests_waiting_by_reason")
+          .Help("Waiting requests: for room, or for another choice to compute their prompt.")
+          .Register(registry);
+  std::vector<prometheus::Gauge*> waiting_by_reason;  // capacity, deferred
+  prometheus::Family<prometheus::Counter>& rejection_family =
+      prometheus::BuildCounter()
+          .Name("vllm:admission_rejections_total")
+          .Help("Requests refused because the queue was full, by the limit.")
+          .Register(registry);
+  std::vector<prometheus::Counter*> rejections;  // by requests, by tokens
   prometheus::Family<prometheus::Counter>& http_family = prometheus::BuildCounter()
                                                              .Name("http_requests_total")
                                                              .Help("Answered HTTP requests.")
@@ -170,6 +193,10 @@ std::string ServerMetrics::text(const EngineStats& stats) {
   const KvStats& kv = stats.scheduler.kv;
   impl_->running.Set(stats.scheduler.running);
   impl_->waiting.Set(stats.scheduler.waiting);
+  impl_->waiting_by_reason[0]->Set(stats.scheduler.waiting - stats.scheduler.deferred);
+  impl_->waiting_by_reason[1]->Set(stats.scheduler.deferred);
+  Impl::raise(*impl_->rejections[0], stats.rejected_by_requests);
+  Impl::raise(*impl_->rejections[1], stats.rejected_by_tokens);
   impl_->kv_usage.Set(kv.num_blocks > 0
                           ? static_cast<double>(kv.used_blocks) / static_cast<double>(kv.num_blocks)
                           : 0);

@@ -195,11 +195,23 @@ Result<std::int32_t> resolve_logprobs(const ProtocolContext& context, std::int32
   return std::min(wanted, vocab_size);
 }
 
+namespace {
+// Silence about it would mislead: who sends a priority counts on it.
+Status check_priority(const ProtocolContext& context, const CommonRequest& request) {
+  if (request.priority == 0 || context.options->priority_scheduling) return {};
+  return field_error("priority",
+                     "`priority` is {}, but this server takes requests in the order of arrival: "
+                     "leave it out, or start the server with --scheduling-policy priority",
+                     request.priority);
+}
+}  // namespace
+
 Result<RequestTemplate> make_template(const ProtocolContext& context,
                                       const CommonRequest& request) {
   const ServerOptions& options = *context.options;
   const std::size_t vocab_size = context.text->vocab_size();
   RequestTemplate out;
+  QUIRE_TRY(check_priority(context, request));
   SamplingParams& sampling = out.sampling;
   sampling.temperature = request.temperature.value_or(options.sampling.temperature);
   sampling.top_p = request.top_p.value_or(options.sampling.top_p);
@@ -279,6 +291,9 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
   out.spaces_between_special_tokens = request.spaces_between_special_tokens;
   out.cache_salt = request.cache_salt.empty() ? 0 : hash_text(request.cache_salt);
   out.arrival_s = arrival_s;
+  if (request.timeout_s) out.deadline_s = arrival_s + *request.timeout_s;
+  out.priority = request.priority;
+  if (context.options->fair_by == FairBy::kUser) out.client = hash_text(request.user);
   return out;
 }
 

@@ -41,6 +41,13 @@ struct StructuredOutputDefaults {
   bool disable_any_whitespace = false, disable_additional_properties = false;
 };
 
+// Whose requests take turns.
+enum class FairBy : std::uint8_t {
+  kNone,    // nobody's: in the order of arrival
+  kApiKey,  // API keys'
+  kUser,    // those of `user` in the request, under each API key
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;  // 0: any free one, told by ApiServer::port()
@@ -63,6 +70,8 @@ struct ServerOptions {
   std::vector<TokenId> eos_ids;    // every end token: config, generation config, template
   SamplingDefaults sampling;
   EmbeddingOptions embedding;
+  bool priority_scheduling = false;  // `priority` may be other than 0
+  FairBy fair_by = FairBy::kNone;
   std::optional<std::uint64_t> seed;  // of the generator of fresh seeds; absent: from the system
 
   StructuredOutputDefaults structured_outputs;

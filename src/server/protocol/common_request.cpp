@@ -12,6 +12,8 @@ namespace {
 namespace json = boost::json;
 using R = CommonRequest;
 
+constexpr double kMaxTimeoutS = 86400 * 30;
+
 constexpr std::size_t kMaxBadWords = 128, kMaxBreakers = 64, kMaxLogprobIds = 128;
 constexpr std::size_t kMaxRequestIdBytes = 256;
 constexpr double kMaxChoices = 16384;  // vLLM's limit of n
@@ -73,10 +75,6 @@ Status read_only(const json::value& value, std::string_view name, double min, do
   if (number == allowed) return {};
   return field_error(name, "`{}` = {} is not supported yet by this version: use {}", name, number,
                      allowed);
-}
-Status read_priority(R&, const json::value& value, const Field<R>& field) {
-  QUIRE_TRY(read_integer(value, field.name, -kMaxInt64, kMaxInt64));
-  return read_only(value, field.name, -kMaxInt64, 0);
 }
 Status read_early_stopping(R& request, const json::value& value, const Field<R>& field) {
   if (value.is_string() && value.get_string() == "never") {
@@ -209,10 +207,12 @@ std::span<const Field<CommonRequest>> request_fields() {
       string_field<&R::cache_salt>("cache_salt")
           .items(1, SIZE_MAX)
           .is(kVllm, "null", "Prefixes are shared with requests of the same salt alone"),
-      custom_field<R>("priority", R"({"const": 0})", &read_priority)
-          .is(kVllm, "0", "Lower comes sooner"),
-      ignored_field<R>("user", FieldKind::kString)
-          .is(kOpenAi | kVllm, "null", "Accepted; nothing changes"),
+      integer_field<&R::priority>("priority", -kMaxInt64, kMaxInt64)
+          .is(kVllm, "0", "Lower comes sooner; needs --scheduling-policy priority"),
+      number_field<&R::timeout_s>("timeout", 0, kMaxTimeoutS, true)
+          .is(0, "null", "Seconds for the whole answer, from the request's arrival; then 504"),
+      string_field<&R::user>("user").is(kOpenAi | kVllm, "null",
+                                        "Users take turns under --fair-by user"),
       ignored_field<R>("metadata", FieldKind::kObject)
           .is(kOpenAi, "null", "Accepted; nothing is stored that it could be found by"),
       ignored_field<R>("service_tier", FieldKind::kChoice, "auto|default")

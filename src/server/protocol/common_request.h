@@ -64,6 +64,9 @@ struct CommonRequest {
   std::int32_t thinking_token_budget = -1;  // -1: no limit
   std::optional<GrammarSpec> grammar;       // what the answer must fit
   std::string grammar_field;                // the field that says so, for errors
+  std::int64_t priority = 0;                // smaller is more urgent
+  std::optional<double> timeout_s;          // for the whole answer, from the request's arrival
+  std::string user;                         // clients take turns by it under --fair-by user
 
   std::int32_t num_candidates() const { return best_of.value_or(n); }  // per prompt
 };

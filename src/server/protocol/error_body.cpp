@@ -1,7 +1,9 @@
 #include "server/protocol/error_body.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cmath>
 
 #include "server/protocol/logprobs.h"
 
@@ -12,6 +14,8 @@ namespace json = boost::json;
 
 // Messages quote what the client sent, which may be megabytes long, or a path that is no UTF-8.
 constexpr std::size_t kMaxQuotedBytes = 2000;
+
+constexpr double kMaxRetryAfterS = 3600;
 
 std::string shown(std::string text) {
   if (text.size() > kMaxQuotedBytes) {
@@ -52,7 +56,10 @@ HttpResponse error_response(const Error& error) {
   HttpResponse response;
   response.status = http_status(error.code);
   response.body = error_body(error);
-  if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
+  if (error.code == ErrorCode::kUnavailable) {
+    const double seconds = std::clamp(std::ceil(error.retry_after_s), 1.0, kMaxRetryAfterS);
+    response.headers.emplace_back("Retry-After", std::to_string(static_cast<int>(seconds)));
+  }
   if (error.code == ErrorCode::kUnauthorized)
     response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;

@@ -1,0 +1,92 @@
+// What planning costs: scheduler and KV cache without a device, in the steady state of N sequences
+// that generate. Prints one line of JSON per N: microseconds per sequence and step, and allocations
+// per step.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "engine/scheduler.h"
+
+namespace {
+std::atomic<long> num_allocations{0};
+}
+
+// Not inlined: the compiler would see free() meet new and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++num_allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace quire {
+namespace {
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void run(std::int32_t num_seqs, int num_steps) {
+  SchedulerOptions options;
+  options.max_num_seqs = num_seqs;
+  options.max_num_batched_tokens = 8192;
+  options.max_model_len = 8192;
+  options.kv.block_size = 32;
+  options.kv.groups.push_back({num_seqs * 64, 0, false});
+  Scheduler scheduler(options);
+  const auto params = std::make_shared<const SamplingParams>();
+  for (std::int32_t i = 0; i < num_seqs; ++i) {
+    Request request;
+    request.id = RequestId(static_cast<std::uint64_t>(i) + 1);
+    std::vector<TokenId> prompt(static_cast<std::size_t>(64 + i % 64), i);
+    request.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));
+    request.sampling = params;
+    request.stop.max_tokens = 4096;
+    request.stop.eos_ids = {2, 3};
+    scheduler.add(std::move(request), 0);
+  }
+  StepResult result;
+  std::vector<SequenceUpdate> updates;
+  const auto step = [&](int number) {
+    StepPlan plan = scheduler.plan(number, {});
+    result.step = plan.step;
+    result.rows.resize(plan.rows.size());
+    for (std::size_t r = 0; r < plan.rows.size(); ++r)
+      result.rows[r].token = static_cast<TokenId>(100 + (static_cast<int>(r) * 31 + number) % 1000);
+    scheduler.apply(plan, result, number, updates);
+    const std::size_t rows = plan.rows.size();
+    scheduler.recycle(std::move(plan));
+    return rows;
+  };
+  for (int i = 0; i < 200; ++i) step(i);
+  std::vector<double> rounds;
+  long allocations = 0;
+  std::size_t rows = 0;
+  for (int round = 0; round < 5; ++round) {
+    const long before = num_allocations;
+    const double begin = seconds();
+    for (int i = 0; i < num_steps; ++i) rows = step(200 + round * num_steps + i);
+    rounds.push_back((seconds() - begin) / num_steps);
+    allocations += num_allocations - before;
+  }
+  std::sort(rounds.begin(), rounds.end());
+  std::printf(
+      "{\"sequences\": %d, \"rows\": %zu, \"us_per_step\": %.2f, \"us_per_sequence\": %.4f, "
+      "\"allocations_per_step\": %.3f}\n",
+      num_seqs, rows, rounds[2] * 1e6, rounds[2] * 1e6 / num_seqs,
+      static_cast<double>(allocations) / (5.0 * num_steps));
+}
+
+}  // namespace
+}  // namespace quire
+
+int main() {
+  for (const int n : {1, 16, 256}) quire::run(n, 200);
+  return 0;
+}

@@ -1,0 +1,195 @@
+// Properties of whole loads, on the simulation: nobody starves, preemption is rare, blocks are
+// used, chunks keep to the time of a step, clients and priorities get what they are promised.
+#include "engine/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace quire {
+namespace {
+
+SimOptions machine(std::int32_t num_blocks, std::int32_t block_size = 32) {
+  SimOptions options;
+  options.scheduler.max_num_seqs = 256;
+  options.scheduler.max_num_batched_tokens = 512;
+  options.scheduler.max_model_len = 4096;
+  options.scheduler.kv.block_size = block_size;
+  options.scheduler.kv.groups.push_back({num_blocks, 0, false});
+  options.costs = {{0.004, 0.0006, 0.0005}, 6e-8};
+  return options;
+}
+
+TEST(Simulation, EveryRequestIsAnsweredInFull) {
+  SimWorkload load;
+  load.num_requests = 300;
+  const std::vector<SimRequest> trace = make_workload(load);
+  std::int64_t output_tokens = 0;
+  for (const SimRequest& request : trace) output_tokens += request.output_tokens;
+  const SimReport report = simulate(machine(1000), trace);
+  EXPECT_EQ(report.requests, 300);
+  EXPECT_EQ(report.output_tokens, output_tokens);
+  EXPECT_EQ(report.request_s.size(), 300u);
+  EXPECT_EQ(report.first_token_s.size(), 300u);
+  EXPECT_EQ(report.inter_token_s.size(), static_cast<std::size_t>(output_tokens) - 300);
+  EXPECT_GT(report.duration_s, trace.back().arrival_s);
+}
+
+TEST(Simulation, TheSameTraceGivesTheSameReport) {
+  SimWorkload load;
+  load.num_requests = 200;
+  load.seed = 4;
+  const SimReport a = simulate(machine(200), make_workload(load));
+  const SimReport b = simulate(machine(200), make_workload(load));
+  EXPECT_EQ(a.duration_s, b.duration_s);
+  EXPECT_EQ(a.first_token_s, b.first_token_s);
+}
+
+// Small machines and random loads: in each step the most urgent of the started sequences advances,
+// so no load takes more steps than it has tokens, whoever is preempted for whom.
+TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
+  std::mt19937 random(1);
+  const auto upto = [&](std::int32_t n) {
+    return 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(n));
+  };
+  std::int64_t preemptions = 0;
+  for (int load = 0; load < 10000; ++load) {
+    SimOptions options;
+    SchedulerOptions& scheduler = options.scheduler;
+    scheduler.kv.block_size = upto(4);
+    scheduler.kv.groups.push_back({3 + upto(8), 0, false});
+    if (upto(4) == 1) scheduler.kv.groups.push_back({3 + upto(8), upto(8), false});
+    scheduler.kv.enable_prefix_caching = upto(2) == 1;
+    scheduler.max_num_batched_tokens = upto(20);
+    scheduler.max_num_seqs = upto(6);
+    scheduler.max_model_len = 64;
+    scheduler.long_prefill_token_threshold = upto(2) == 1 ? upto(6) : 0;
+    scheduler.forecast_growth = upto(3) == 1;
+    scheduler.policy = upto(2) == 1 ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
+    options.costs.step.fixed_s = 1;
+    const Scheduler fits(scheduler);
+    std::vector<SimRequest> trace(static_cast<std::size_t>(2 + upto(5)));
+    std::int64_t tokens = 0;
+    double now_s = 0;
+    for (SimRequest& request : trace) {
+      request.arrival_s = now_s;
+      now_s += upto(4) - 1;
+      request.prompt_tokens = upto(12);
+      while (!fits.could_fit(request.prompt_tokens + 1)) --request.prompt_tokens;
+      request.output_tokens = upto(16);
+      request.priority = upto(3);
+      request.client = static_cast<std::uint64_t>(upto(2));
+      tokens += request.prompt_tokens + request.output_tokens;
+    }
+    // An arrival that is more urgent may throw back those that run, once each.
+    const auto arrivals = static_cast<std::int64_t>(trace.size());
+    const SimReport report = simulate(options, trace);
+    ASSERT_EQ(report.request_s.size(), trace.size()) << "load " << load;
+    ASSERT_LE(report.steps, tokens * arrivals) << "load " << load;
+    if (scheduler.policy == SchedulingPolicy::kFcfs) {
+      ASSERT_LE(report.steps, tokens) << "load " << load;
+    }
+    preemptions += report.preemptions;
+  }
+  EXPECT_GT(preemptions, 1000);  // else nothing was tested
+}
+
+// Twice as many requests as the machine can serve, for minutes.
+TEST(Simulation, UnderOverloadPreemptionIsRareAndBlocksAreUsed) {
+  SimWorkload load;
+  load.num_requests = 1500;
+  const SimReport capacity = simulate(machine(1200), make_workload([&] {
+                                        SimWorkload all = load;
+                                        all.requests_per_s = 0;
+                                        return all;
+                                      }()));
+  load.requests_per_s = 2 * static_cast<double>(load.num_requests) / capacity.duration_s;
+  for (const std::int32_t max_tokens : {0, 1024}) {
+    load.max_tokens = max_tokens;
+    const SimReport report = simulate(machine(1200), make_workload(load));
+    EXPECT_GT(report.saturated_s, report.duration_s / 2);
+    EXPECT_LT(static_cast<double>(report.preemptions),
+              0.02 * static_cast<double>(report.admissions));
+    EXPECT_GE(report.live_share, 0.90);
+    EXPECT_GE(report.live_or_cached_share, 0.98);
+  }
+}
+
+TEST(Simulation, AForecastSparesPreemptions) {
+  SimWorkload load;
+  load.num_requests = 400;
+  load.requests_per_s = 0;
+  SimOptions options = machine(200);
+  options.scheduler.forecast_growth = false;
+  const SimReport without = simulate(options, make_workload(load));
+  options.scheduler.forecast_growth = true;
+  const SimReport with = simulate(options, make_workload(load));
+  EXPECT_LT(with.preemptions, without.preemptions);
+}
+
+TEST(Simulation, SharedPrefixesAreHit) {
+  SimWorkload load;
+  load.num_requests = 200;
+  load.num_prefixes = 4;
+  load.prefix_tokens = 640;
+  load.prompt_mean_tokens = 40;
+  SimOptions options = machine(2000);
+  const SimReport with = simulate(options, make_workload(load));
+  EXPECT_GT(static_cast<double>(with.hit_tokens), 0.8 * static_cast<double>(with.query_tokens));
+  options.scheduler.kv.enable_prefix_caching = false;
+  const SimReport without = simulate(options, make_workload(load));
+  EXPECT_EQ(without.hit_tokens, 0);
+  EXPECT_LT(with.duration_s, without.duration_s);
+}
+
+// Eight answers run when a prompt of 4000 tokens comes.
+TEST(Simulation, ChunksKeepToTheTimeOfAStep) {
+  std::vector<SimRequest> trace;
+  for (int i = 0; i < 8; ++i) trace.push_back({0, 20, 400});
+  trace.push_back({1, 4000, 10});
+  SimOptions options = machine(2000);
+  options.scheduler.max_model_len = 8192;
+  double longest_s = 0;
+  const auto observe = [&](const SimStep& step) {
+    if (step.start_s > 1) longest_s = std::max(longest_s, step.step_s);
+  };
+  simulate(options, trace, observe);
+  EXPECT_GT(longest_s, 0.2);  // 512 tokens of the prompt at once
+  longest_s = 0;
+  options.scheduler.max_step_s = 0.02;
+  options.costs.per_context_token_s = 0;  // the scheduler is told the costs without it
+  const SimReport report = simulate(options, trace, observe);
+  EXPECT_LE(longest_s, 0.0201);
+  EXPECT_EQ(report.request_s.size(), trace.size());
+}
+
+TEST(Simulation, AClientWithOneRequestDoesNotWaitForOneWithHundreds) {
+  std::vector<SimRequest> trace;
+  for (int i = 0; i < 400; ++i) trace.push_back({0, 100, 100, 0, 0, 0, 0, 1});
+  trace.push_back({0.5, 100, 100, 0, 0, 0, 0, 2});
+  const SimReport turns = simulate(machine(100), trace);
+  for (SimRequest& request : trace) request.client = 0;
+  const SimReport arrival = simulate(machine(100), trace);
+  EXPECT_LT(turns.queue_s.back(), 0.1 * arrival.queue_s.back());
+  EXPECT_NEAR(turns.duration_s, arrival.duration_s, 0.05 * arrival.duration_s);
+}
+
+TEST(Simulation, UrgentRequestsHardlyWait) {
+  SimWorkload load;
+  load.num_requests = 600;
+  load.requests_per_s = 20;  // several times what the machine can do
+  std::vector<SimRequest> trace = make_workload(load);
+  for (std::size_t i = 0; i < trace.size(); ++i) trace[i].priority = i % 20 == 0 ? -1 : 0;
+  SimOptions options = machine(300);
+  options.scheduler.policy = SchedulingPolicy::kPriority;
+  const SimReport report = simulate(options, trace);
+  std::vector<double> urgent, others;
+  for (std::size_t i = 0; i < trace.size(); ++i)
+    (i % 20 == 0 ? urgent : others).push_back(report.queue_s[i]);
+  EXPECT_LT(percentile(urgent, 0.9), 1);
+  EXPECT_GT(percentile(others, 0.5), 10);
+}
+
+}  // namespace
+}  // namespace quire
