@@ -122,6 +122,12 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                    flags.enable_prefix_caching,
                    "Share the KV blocks of equal prompt beginnings (default: on)");
   command
+      .add_option("--prefix-match-unit", flags.prefix_match_unit,
+                  "Of a block that begins like a cached one, multiples of so many tokens are "
+                  "copied; 0: whole blocks are shared only")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  command
       .add_option("--mamba-block-size", flags.mamba_block_size,
                   "Models with recurrent state: tokens from one prefix cache entry to the next, a "
                   "multiple of --block-size (default: about 256)")

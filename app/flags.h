@@ -45,6 +45,7 @@ struct EngineFlags {
   std::optional<std::string> kv_cache_memory_bytes;  // "2G"
   std::optional<std::int32_t> num_gpu_blocks_override;
   bool enable_prefix_caching = true;
+  std::int32_t prefix_match_unit = 8;            // tokens
   std::optional<std::int32_t> mamba_block_size;  // tokens from a state's snapshot to the next
   std::optional<std::string> state_cache_memory_bytes;  // of these snapshots
   std::string chat_template;                            // a file, or the template itself

@@ -300,6 +300,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& model, const EngineFla
   options.scheduler.max_model_len = static_cast<std::int32_t>(model.max_model_len);
   options.scheduler.kv.block_size = flags.block_size;
   options.scheduler.kv.enable_prefix_caching = model.prefix_caching;
+  options.scheduler.kv.prefix_match_unit = flags.prefix_match_unit;
   options.scheduler.kv.recurrent_state = model.runner->capacity().recurrent_state;
   options.scheduler.kv.num_snapshots = model.runner->capacity().num_snapshots;
   options.scheduler.kv.snapshot_interval = model.snapshot_interval;

@@ -131,6 +131,7 @@ SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_m
   result.max_model_len = max_model_len;
   result.kv.block_size = options.block_size;
   result.kv.enable_prefix_caching = options.prefix_caching;
+  result.kv.prefix_match_unit = 1;
   result.kv.recurrent_state = runner.capacity().recurrent_state;
   result.kv.num_snapshots = std::min(options.num_snapshots, runner.capacity().num_snapshots);
   result.kv.snapshot_interval = std::max(options.snapshot_interval, options.block_size);

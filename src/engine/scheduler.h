@@ -157,6 +157,7 @@ class Scheduler {
   bool schedule_running(StepPlan& plan, Budget& budget);
   void schedule_waiting(StepPlan& plan, Budget& budget, double now_s);
   void remove_ended_slots(StepPlan& plan);
+  void begin_block(StepPlan& plan, Sequence& sequence);
   void give_slot(StepPlan& plan, Sequence& sequence);
   void add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tokens);
 

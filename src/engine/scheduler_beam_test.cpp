@@ -120,6 +120,7 @@ TEST_P(SchedulerBeams, AsTheObviousSearch) {
   options.max_num_seqs = load.num_seqs;
   options.max_num_batched_tokens = load.budget;
   options.kv.enable_prefix_caching = load.prefix_caching;
+  options.kv.prefix_match_unit = 1;
   options.kv.recurrent_state = load.snapshots > 0;
   options.kv.num_snapshots = load.snapshots;
   options.kv.snapshot_interval = 8;

@@ -93,6 +93,7 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   options.policy = load.policy;
   options.long_prefill_token_threshold = load.threshold;
   options.forecast_growth = load.forecast;
+  options.kv.prefix_match_unit = load.num_seqs % 2 == 0 ? 1 : 2;
   options.kv.recurrent_state = load.snapshots > 0;
   options.kv.num_snapshots = load.snapshots;
   options.kv.snapshot_interval = load.snapshots > 100 ? 4 : 8;
@@ -162,6 +163,7 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
     const std::int32_t num_blocks = options.kv.groups[0].num_blocks;
     options.kv.groups.push_back({num_blocks, 1 + random.below(30), false});
   }
+  options.kv.prefix_match_unit = random.below(4);
   if (random.below(3) == 0) {
     options.kv.recurrent_state = true;
     options.kv.num_snapshots = random.below(30);

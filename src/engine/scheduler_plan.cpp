@@ -30,7 +30,7 @@ StepPlan Scheduler::plan(double now_s, const StepCosts& costs) {
     schedule_waiting(plan, budget, now_s);
   }
   fork_families(plan, now_s);  // last: what is planned now is not preempted in this step
-  kv_.publish_snapshots();
+  kv_.end_plan();
   planning_ = false;
   if (plan.rows.empty()) {
     spare_steps_.push_back(std::move(in_flight_.back()));
@@ -118,11 +118,24 @@ void Scheduler::schedule_waiting(StepPlan& plan, Budget& budget, double now_s) {
     Sequence* const sequence = waiting_.front();
     if (sequence == nullptr || !admit(*sequence)) return;  // nobody overtakes the next one
     waiting_.pop_front();
+    begin_block(plan, *sequence);
     give_slot(plan, *sequence);
     run(*sequence, now_s);
     const std::int32_t num_tokens = take_tokens(*sequence, budget);
     QUIRE_CHECK(kv_.try_grow(sequence->kv, sequence->num_computed + num_tokens));
     add_row(plan, *sequence, num_tokens);
+  }
+}
+
+// After a prefix hit: what a cached block shares with the next one is copied.
+void Scheduler::begin_block(StepPlan& plan, Sequence& sequence) {
+  if (sequence.needs_prompt_logprobs()) return;
+  std::vector<KvCacheManager::Copy> copies;
+  sequence.num_computed +=
+      kv_.match_partial(sequence.kv, sequence.tokens, sequence.num_computed, &copies);
+  if (!sequence.started) sequence.cached_tokens = sequence.num_computed;
+  for (const auto& copy : copies) {
+    plan.copies.push_back({copy.group, copy.source.value, copy.target.value, copy.tokens});
   }
 }
 

@@ -191,7 +191,8 @@ void KvCacheManager::commit(SequenceKv& sequence, std::span<const TokenId> token
   for (auto i = static_cast<std::size_t>(sequence.num_indexed_blocks); i < full_blocks; ++i) {
     const NodeId parent = i == 0 ? kNoNode : index_.node_of(0, sequence.groups[0].blocks[i - 1]);
     for (std::size_t g = 0; g < pools_.size(); ++g) blocks[g] = sequence.groups[g].blocks[i];
-    index_.enter(parent, sequence.salt, tokens.subspan(i * block_size(), block_size()), blocks);
+    planned_.push_back(index_.enter(parent, sequence.salt,
+                                    tokens.subspan(i * block_size(), block_size()), blocks));
     ++sequence.num_indexed_blocks;
   }
 }

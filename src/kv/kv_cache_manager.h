@@ -44,6 +44,7 @@ struct KvCacheOptions {
   std::int32_t num_snapshots = 0, snapshot_interval = 0;
   bool recurrent_state = false;
   bool enable_prefix_caching = true;
+  std::int32_t prefix_match_unit = 0;     // tokens: for match_partial(); 0: whole blocks only
   PrefixHash hash = default_prefix_hash;  // tests force collisions with another
 };
 
@@ -74,6 +75,12 @@ struct KvStats {
 
 class KvCacheManager {
  public:
+  // Of the first tokens of a block; done by the executor.
+  struct Copy {
+    std::int32_t group;
+    BlockId source, target;
+    std::int32_t tokens;
+  };
   explicit KvCacheManager(KvCacheOptions options);
 
   // Takes the longest cached prefix of `tokens` (at most size - 1 tokens, whole blocks) for an
@@ -82,6 +89,12 @@ class KvCacheManager {
   // Returns the number of tokens that need no computing. Enters the statistics with the first
   // growth, so that a request that waits for room is counted once.
   std::int32_t match(SequenceKv& sequence, std::span<const TokenId> tokens);
+  // For a sequence that holds num_computed tokens in whole blocks, all of a match(): begins its
+  // next block with the first tokens of a cached one that begins alike, to be copied before the
+  // forward pass of the step that is being planned. Returns how many tokens that saves, a multiple
+  // of prefix_match_unit; 0 when there is no such block or no free one.
+  std::int32_t match_partial(SequenceKv& sequence, std::span<const TokenId> tokens,
+                             std::int32_t num_computed, std::vector<Copy>* copies);
   // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing
   // has changed.
   bool try_grow(SequenceKv& sequence, std::int32_t num_tokens);
@@ -109,16 +122,12 @@ class KvCacheManager {
   // (after commit), or kNoBlock: none is kept there, or there is one already.
   BlockId take_snapshot(const SequenceKv& sequence, std::span<const TokenId> tokens,
                         std::int32_t num_tokens);
-  // The step is planned: its snapshots can be started from in the next one.
-  void publish_snapshots() { snapshots_.publish(index_); }
+  // The step is planned: what it computes can be copied, and its snapshots started from, in the
+  // next one.
+  void end_plan();
   // A second holder of the same blocks (n > 1, beams). A partly filled last block is copied on
   // write: the caller gets the copy to be made, (source, target) per group, or false when there is
   // no block for it, or when a window before num_tokens was given back already. `to` is empty.
-  struct Copy {
-    std::int32_t group;
-    BlockId source, target;
-    std::int32_t tokens;
-  };
   bool fork(const SequenceKv& from, SequenceKv& to, std::int32_t num_tokens,
             std::vector<Copy>* copies);
   // Whether there is a block for it in each group g beside headroom[g] blocks that stay free.
@@ -160,6 +169,7 @@ class KvCacheManager {
   std::vector<BlockPool> pools_;  // by group
   PrefixIndex index_;
   StateSnapshots snapshots_;
+  std::vector<NodeId> planned_;  // entered in the step that is being planned: not computed yet
   std::int64_t query_tokens_ = 0, hit_tokens_ = 0;
   std::vector<BlockId> scratch_;  // commit()'s, kept for its memory
 };

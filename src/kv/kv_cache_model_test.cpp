@@ -46,7 +46,7 @@ class History {
     } else {
       reset();
     }
-    manager_.publish_snapshots();  // each of these is a step
+    manager_.end_plan();  // each of these is a step
     snapshots_.publish();
     check();
   }
@@ -60,6 +60,7 @@ class History {
   static KvCacheOptions options(const std::vector<KvCacheOptions::Group>& groups, PrefixHash hash,
                                 const SnapshotModel& snapshots) {
     KvCacheOptions result;
+    result.prefix_match_unit = 1;
     result.recurrent_state = snapshots.count > 0;
     result.num_snapshots = snapshots.count;
     result.snapshot_interval = snapshots.interval;
@@ -109,8 +110,52 @@ class History {
         groups_[g].hold(block);
       }
     }
-    s.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(hit) * kBlockSize);
+    const std::size_t computed = hit * kBlockSize + (recurrent ? 0 : begin_block(s, tokens, hit));
+    s.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(computed));
     grow(s, tokens);
+  }
+
+  // The most tokens that a cached block shares with what comes after `hit` blocks.
+  std::size_t longest_begin(const Live& s, const std::vector<TokenId>& tokens, std::size_t hit) {
+    const std::size_t wanted =
+        std::min<std::size_t>(kBlockSize, tokens.size() - 1 - hit * kBlockSize);
+    std::size_t longest = 0;
+    for (const auto& [block, held] : groups_.at(0).content) {
+      if (held.first != s.kv.salt || held.second.size() != (hit + 1) * kBlockSize ||
+          !std::ranges::all_of(groups_, [&](const auto& g) { return g.has(held); })) {
+        continue;
+      }
+      std::size_t shared = 0;
+      while (shared < held.second.size() && shared < hit * kBlockSize + wanted &&
+             held.second[shared] == tokens[shared]) {
+        ++shared;
+      }
+      if (shared > hit * kBlockSize) longest = std::max(longest, shared - hit * kBlockSize);
+    }
+    return longest;
+  }
+
+  // The block after the hit may begin with a copy. Returns the tokens of it.
+  std::size_t begin_block(Live& s, const std::vector<TokenId>& tokens, std::size_t hit) {
+    if (groups_.empty()) return 0;
+    const std::size_t saved = fits(1) ? longest_begin(s, tokens, hit) : 0;
+    std::vector<KvCacheManager::Copy> copies;
+    const auto computed = static_cast<std::int32_t>(hit) * kBlockSize;
+    EXPECT_EQ(manager_.match_partial(s.kv, tokens, computed, &copies),
+              static_cast<std::int32_t>(saved));
+    EXPECT_EQ(copies.size(), saved > 0 ? groups_.size() : 0);
+    for (const auto& copy : copies) {
+      GroupModel& group = groups_[static_cast<std::size_t>(copy.group)];
+      const Prefix& source = group.content.at(copy.source.value);
+      EXPECT_EQ(source.first, s.kv.salt) << "a leak";
+      EXPECT_TRUE(std::equal(source.second.begin(), source.second.begin() + computed + copy.tokens,
+                             tokens.begin()))
+          << "a leak";
+      group.hold(copy.source.value);
+      EXPECT_EQ(copy.target.value, group.take());
+      group.drop(copy.source.value);
+    }
+    return saved;
   }
 
   void extend(Live& s, std::size_t more) {
@@ -133,7 +178,7 @@ class History {
       }
     }
     if (!expected) return;
-    const std::size_t indexed = full_blocks(s.tokens.size());
+    const auto indexed = static_cast<std::size_t>(before.num_indexed_blocks);
     s.tokens = tokens;
     manager_.commit(s.kv, s.tokens, static_cast<std::int32_t>(s.tokens.size()));
     for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -53,12 +53,13 @@ BlockId PrefixIndex::block(NodeId node, std::size_t group) const {
   return first_blocks_[first_at(node, group)];
 }
 
-void PrefixIndex::enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
-                        std::span<const BlockId> blocks) {
+NodeId PrefixIndex::enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
+                          std::span<const BlockId> blocks) {
   QUIRE_CHECK(tokens.size() == block_size_ && blocks.size() <= entries_.size());
   NodeId node = find(parent, salt, tokens);
   if (node == kNoNode) node = create(parent, salt, tokens);
   for (std::size_t g = 0; g < blocks.size(); ++g) attach(node, g, blocks[g]);
+  return node;
 }
 
 void PrefixIndex::attach(NodeId node, std::size_t group, BlockId block) {
@@ -119,6 +120,7 @@ NodeId PrefixIndex::create(NodeId parent, std::uint64_t salt, std::span<const To
   std::ranges::copy(tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(id.value) *
                                                   static_cast<std::ptrdiff_t>(block_size_));
   if (parent != kNoNode) ++at(parent).num_children;
+  link_sibling(id);
   ++num_nodes_;
   return id;
 }
@@ -128,12 +130,54 @@ void PrefixIndex::erase_if_unused(NodeId node) {
   while (node != kNoNode && at(node).num_blocks == 0 && at(node).num_children == 0) {
     const NodeId parent = at(node).parent;
     unlink_hash(node);
+    unlink_sibling(node);
     at(node) = {};
     unused_nodes_.push_back(node);
     --num_nodes_;
     if (parent != kNoNode) --at(parent).num_children;
     node = parent;
   }
+}
+
+void PrefixIndex::link_sibling(NodeId node) {
+  const NodeId parent = at(node).parent;
+  NodeId& first = parent == kNoNode ? roots_.try_emplace(at(node).salt, kNoNode).first->second
+                                    : at(parent).first_child;
+  at(node).next_sibling = first;
+  if (first != kNoNode) at(first).prev_sibling = node;
+  first = node;
+}
+
+void PrefixIndex::unlink_sibling(NodeId node) {
+  const NodeId prev = at(node).prev_sibling, next = at(node).next_sibling;
+  if (next != kNoNode) at(next).prev_sibling = prev;
+  if (prev != kNoNode) {
+    at(prev).next_sibling = next;
+  } else if (at(node).parent != kNoNode) {
+    at(at(node).parent).first_child = next;
+  } else if (next != kNoNode || at(node).salt == 0) {  // most requests have none: its entry stays
+    roots_[at(node).salt] = next;
+  } else {
+    roots_.erase(at(node).salt);
+  }
+}
+
+PrefixIndex::Partial PrefixIndex::find_partial(NodeId parent, std::uint64_t salt,
+                                               std::span<const TokenId> tokens,
+                                               const std::function<bool(NodeId)>& accepts) const {
+  Partial best;
+  const auto root = roots_.find(salt);
+  NodeId node = parent != kNoNode      ? at(parent).first_child
+                : root != roots_.end() ? root->second
+                                       : kNoNode;
+  for (int i = 0; i < kMaxSiblings && node != kNoNode; ++i, node = at(node).next_sibling) {
+    const auto own = tokens_of(node);
+    const auto shared = std::ranges::mismatch(own, tokens).in1 - own.begin();
+    if (shared > best.num_tokens && accepts(node)) {
+      best = {node, static_cast<std::int32_t>(shared)};
+    }
+  }
+  return best;
 }
 
 void PrefixIndex::unlink_hash(NodeId node) {
@@ -167,6 +211,24 @@ Status PrefixIndex::check_integrity() const {
         }
       }
     }
+  }
+  std::size_t siblings = 0;
+  const auto count = [&](NodeId first, NodeId parent, std::uint64_t salt) {
+    NodeId prev = kNoNode;
+    for (NodeId n = first; n != kNoNode && siblings <= alive; n = at(n).next_sibling) {
+      const bool fits = at(n).parent == parent && at(n).salt == salt && at(n).prev_sibling == prev;
+      siblings += fits ? 1 : nodes_.size() + 1;
+      prev = n;
+    }
+  };
+  for (const auto& [salt, first] : roots_) count(first, kNoNode, salt);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeId id(static_cast<std::int32_t>(i));
+    if (nodes_[i].alive) count(nodes_[i].first_child, id, nodes_[i].salt);
+  }
+  if (siblings != alive) {
+    return make_error(ErrorCode::kInternal, "{} prefix nodes stand in lists of siblings, of {}",
+                      siblings, alive);
   }
   std::size_t listed = 0, indexed = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {

@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -41,6 +43,16 @@ class PrefixIndex {
   NodeId parent_of(NodeId node) const { return at(node).parent; }
   std::uint64_t salt_of(NodeId node) const { return at(node).salt; }
 
+  // Of the nodes after `parent` that `accepts` takes, one whose tokens begin like `tokens` (less
+  // than a block of them counts too) and how many they share; kNoNode when that is none. Looks at
+  // the newest kMaxSiblings nodes only.
+  struct Partial {
+    NodeId node = kNoNode;
+    std::int32_t num_tokens = 0;
+  };
+  static constexpr int kMaxSiblings = 64;
+  Partial find_partial(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
+                       const std::function<bool(NodeId)>& accepts) const;
   // The node of whole blocks of tokens from the start of a sequence, or kNoNode.
   NodeId find_path(std::uint64_t salt, std::span<const TokenId> tokens) const;
   // That node, made with all before it where they are missing. The caller attaches a block at once.
@@ -49,8 +61,9 @@ class PrefixIndex {
   // Says that a block holds the node's content. It must not be indexed yet.
   void attach(NodeId node, std::size_t group, BlockId block);
   // Says that blocks[g] of each group g hold `tokens` after `parent`. They must not be indexed yet.
-  void enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
-             std::span<const BlockId> blocks);
+  // Returns their node.
+  NodeId enter(NodeId parent, std::uint64_t salt, std::span<const TokenId> tokens,
+               std::span<const BlockId> blocks);
   // The block's content is about to change.
   void remove(std::size_t group, BlockId block);
 
@@ -64,6 +77,7 @@ class PrefixIndex {
     std::int32_t num_children = 0, num_blocks = 0;
     NodeId next_in_bucket = kNoNode;
     bool alive = false;
+    NodeId first_child = kNoNode, next_sibling = kNoNode, prev_sibling = kNoNode;  // newest first
   };
   struct BlockEntry {  // physical block: its node, and its place in the node's list
     NodeId node = kNoNode;
@@ -87,6 +101,8 @@ class PrefixIndex {
   void erase_if_unused(NodeId node);
   NodeId& bucket_of(std::uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
   void unlink_hash(NodeId node);
+  void link_sibling(NodeId node);
+  void unlink_sibling(NodeId node);
 
   std::size_t block_size_;
   PrefixHash hash_;
@@ -98,6 +114,7 @@ class PrefixIndex {
   // First of a chain through next_in_bucket, by the low bits of the hash. Never grows: there are
   // about as many nodes as blocks, and nothing is allocated once all numbers of nodes are in use.
   std::vector<NodeId> buckets_;
+  std::unordered_map<std::uint64_t, NodeId> roots_;  // by salt: first of the nodes without parent
   std::size_t num_nodes_ = 0;
 };
 
