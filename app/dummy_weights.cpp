@@ -123,25 +123,22 @@ void add_unlisted(const ModelSpec& spec, std::int64_t max_position,
 Result<std::unique_ptr<DummyWeights>> DummyWeights::create(const ModelConfig& config,
                                                            std::uint64_t seed) {
   QUIRE_ASSIGN(const ModelSpec spec, spec_of(config));
-  for (const LayerSpec& layer : spec.layers) {
-    if (std::holds_alternative<AttentionSpec>(layer.mixer) ||
-        std::holds_alternative<MlaSpec>(layer.mixer))
-      continue;
-    return make_error(
-        ErrorCode::kUnsupported,
-        "--load-format dummy: {} has recurrent layers, whose weights cannot be made up",
-        config.source_architecture);
-  }
+  const bool has_recurrent_layers = std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return !std::holds_alternative<AttentionSpec>(layer.mixer) &&
+           !std::holds_alternative<MlaSpec>(layer.mixer);
+  });
   std::vector<ExpectedTensor> tensors = expected_tensors(spec, NoWeights());
   std::erase_if(tensors, [](const ExpectedTensor& tensor) { return tensor.optional; });
   add_unlisted(spec, config.max_position, &tensors);
   const bool as_stored = config.stored_dtype == DType::kF32 || config.stored_dtype == DType::kF16;
-  return std::unique_ptr<DummyWeights>(
+  std::unique_ptr<DummyWeights> weights(
       new DummyWeights(std::move(tensors), as_stored ? config.stored_dtype : DType::kBF16, seed));
+  weights->has_recurrent_layers_ = has_recurrent_layers;
+  return weights;
 }
 
 DummyWeights::DummyWeights(std::vector<ExpectedTensor> tensors, DType dtype, std::uint64_t seed)
-    : dtype_(dtype) {
+    : dtype_(dtype), seed_(seed) {
   std::int64_t largest = 0, largest_norm = 0;
   for (ExpectedTensor& tensor : tensors) {
     const std::int64_t elements = tensor.shape.elements();
@@ -159,6 +156,20 @@ TensorView DummyWeights::find(std::string_view name) const {
   if (found == shapes_.end()) return {};
   const Buffer& pool = is_norm(name, found->second) ? around_one_ : around_zero_;
   return {pool.data() + row_bytes(dtype_, start_of(name)), dtype_, found->second};
+}
+
+// The same numbers as in the pool of its kind, where that is too small.
+TensorView DummyWeights::made_up(std::string_view name, const Shape& shape) const {
+  if (!has_recurrent_layers_) return {};
+  const bool norm = is_norm(name, shape);
+  const Buffer* pool = norm ? &around_one_ : &around_zero_;
+  const std::int64_t start = row_bytes(dtype_, start_of(name));
+  const std::lock_guard lock(mutex_);
+  if (start + row_bytes(dtype_, shape.elements()) > static_cast<std::int64_t>(pool->size())) {
+    pool = &larger_.emplace_back(
+        make_pool(shape.elements() + kStarts, norm ? 1.0f : 0.0f, dtype_, norm ? ~seed_ : seed_));
+  }
+  return {pool->data() + start, dtype_, shape};
 }
 
 std::vector<std::string> DummyWeights::names() const {

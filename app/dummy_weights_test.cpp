@@ -62,15 +62,28 @@ TEST(DummyWeights, ValuesAreNearlyNormalAndSeeded) {
   for (const float value : row) EXPECT_NEAR(value, 1.0f, 0.1f);
 }
 
-TEST(DummyWeights, RecurrentLayersAreRefused) {
+TEST(DummyWeights, TensorsOfRecurrentLayersAreMadeWhenAskedFor) {
   const Result<ModelConfig> config = parse_hf_config(
       R"({"model_type": "mamba", "vocab_size": 600, "hidden_size": 64, "num_hidden_layers": 2, "state_size": 16, "conv_kernel": 4,
           "intermediate_size": 128, "time_step_rank": 4, "expand": 2})",
       "");
   ASSERT_TRUE(config) << config.error().message;
-  const auto weights = DummyWeights::create(*config, 0);
-  ASSERT_FALSE(weights);
-  EXPECT_NE(weights.error().message.find("recurrent layers"), std::string::npos);
+  const auto weights = DummyWeights::create(*config, 7), again = DummyWeights::create(*config, 7);
+  ASSERT_TRUE(weights && again);
+  for (const Shape& shape : {Shape{256, 64}, Shape{128, 1, 4}, Shape{900, 800}}) {
+    const auto view = (*weights)->require("backbone.layers.0.mixer.in_proj.weight", shape);
+    const auto same = (*again)->require("backbone.layers.0.mixer.in_proj.weight", shape);
+    ASSERT_TRUE(view && same) << shape.to_string();
+    EXPECT_EQ(view->shape, shape);
+    const auto bytes = static_cast<std::size_t>(row_bytes(view->dtype, shape.elements()));
+    EXPECT_EQ(std::memcmp(view->data, same->data, bytes), 0);
+  }
+  const Result<ModelConfig> llama = parse_hf_config(
+      R"({"model_type": "llama", "vocab_size": 600, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "intermediate_size": 128})",
+      "");
+  ASSERT_TRUE(llama) << llama.error().message;
+  EXPECT_FALSE((*DummyWeights::create(*llama, 7))->require("model.no_such_tensor", Shape{64}));
 }
 
 }  // namespace

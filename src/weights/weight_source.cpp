@@ -61,7 +61,8 @@ std::string list_of(const std::vector<std::string>& items) {
 }  // namespace
 
 Result<TensorView> WeightSource::require(std::string_view name, const Shape& shape) const {
-  QUIRE_ASSIGN(const TensorView view, optional(name, shape));
+  QUIRE_ASSIGN(TensorView view, optional(name, shape));
+  if (view.empty()) view = made_up(name, shape);
   if (view.empty()) {
     return make_error(ErrorCode::kBadFile, "the model has no tensor \"{}\" {}", printable(name),
                       shape.to_string());

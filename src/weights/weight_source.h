@@ -53,6 +53,8 @@ class WeightSource {
  protected:
   // The name in names() of the tensor that find(name) looks at; the name itself when there is none.
   virtual std::string stored_name(std::string_view name) const { return std::string(name); }
+  // What require gives in place of a tensor that is not there, or an empty view.
+  virtual TensorView made_up(std::string_view /*name*/, const Shape& /*shape*/) const { return {}; }
   // The tensor of this stored name with its data; view: what find gives.
   virtual TensorView with_data(const std::string& /*stored*/, const TensorView& view) const {
     return view;

@@ -112,7 +112,8 @@ def test_dummy_weights(binary, folder):
     assert first.stdout == again.stdout != other.stdout
 
 
-@pytest.mark.parametrize("name", ["qwen3_moe", "deepseek_v3", "gpt2", "gemma2", "cohere2", "llama4_text", "apertus", "gpt_oss"])
+@pytest.mark.parametrize("name", ["qwen3_moe", "deepseek_v3", "gpt2", "gemma2", "cohere2", "llama4_text", "apertus", "gpt_oss",
+                                  "mamba", "mamba2", "jamba", "qwen3_next", "lfm2"])
 def test_dummy_weights_of_a_family(binary, name):
     done = generate(binary, ROOT / "tests" / "golden" / name, "--load-format", "dummy", "--check-weights")
     assert done.returncode == 0 and "dummy weights" in done.stderr, done.stderr
