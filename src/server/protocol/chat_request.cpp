@@ -98,6 +98,8 @@ std::span<const Field<R>> own_fields() {
       choice_field<&R::reasoning_effort>("reasoning_effort",
                                          "none|minimal|low|medium|high|xhigh|max")
           .is(kOpenAi | kVllm, "null", "For the template, also as `enable_thinking`"),
+      integer_field<&R::thinking_token_budget>("thinking_token_budget", -1, kMaxInt32)
+          .is(kVllm, "-1", "Tokens of thinking at most, then its end is drawn; -1: no limit"),
       bool_field<&R::return_prompt_text>("return_prompt_text")
           .is(kVllm, "false", "Show the conversation as the template has written it"),
       bool_field<&R::parallel_tool_calls>("parallel_tool_calls")

@@ -28,6 +28,7 @@ struct ChatRequest : CommonRequest {
   bool logprobs = false;
   std::int32_t top_logprobs = 0;
   std::string reasoning_effort;
+  std::int32_t thinking_token_budget = -1;  // -1: no limit
   bool return_prompt_text = false;
   bool parallel_tool_calls = true, include_reasoning = true;
 };

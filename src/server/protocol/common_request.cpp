@@ -160,8 +160,6 @@ std::span<const Field<CommonRequest>> end_fields() {
           .is(kVllm | kLlamaCpp, "false", "Go on after the model's end token"),
       object_field<&R::repetition, &repetition_fields>("repetition_detection")
           .is(kVllm, "null", "Ends an answer that repeats itself (finish_reason \"repetition\")"),
-      integer_field<&R::thinking_token_budget>("thinking_token_budget", -1, kMaxInt32)
-          .is(kVllm, "-1", "Chat: tokens of thinking at most, then its end is drawn; -1: no limit"),
   };
   return kTable;
 }

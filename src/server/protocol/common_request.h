@@ -61,7 +61,6 @@ struct CommonRequest {
   bool return_token_ids = false;
   std::optional<bool> return_tokens_as_token_ids;
   std::string request_id, cache_salt;
-  std::int32_t thinking_token_budget = -1;  // -1: no limit
   std::optional<GrammarSpec> grammar;       // what the answer must fit
   std::string grammar_field;                // the field that says so, for errors
   std::int64_t priority = 0;                // smaller is more urgent

@@ -20,11 +20,19 @@ Status read_prompt(R& request, const json::value& value, const Field<R>& field) 
   return read_prompts(value, field.name, &request.prompts);
 }
 
+Status read_thinking_budget(R&, const json::value& value, const Field<R>& field) {
+  QUIRE_ASSIGN(const auto budget, read_integer(value, field.name, -1, kMaxInt32));
+  if (budget == -1) return {};
+  return field_error(field.name, "`thinking_token_budget` is for chats: use /v1/chat/completions");
+}
+
 std::span<const Field<R>> own_fields() {
   static constexpr std::array kTable{
       custom_field<R>("prompt", kPromptSchema, &read_prompt)
           .must()
           .is(kOpenAi | kVllm | kLlamaCpp, "", "A text, token ids, or a list of either"),
+      custom_field<R>("thinking_token_budget", R"({"const": -1})", &read_thinking_budget)
+          .is(kVllm, "-1", "In chats alone"),
       integer_field<&R::logprobs>("logprobs", -1, kMaxInt32)
           .is(kOpenAi | kVllm, "null",
               "Log-probabilities, with this many of the likeliest; -1: all"),
@@ -75,10 +83,6 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   QUIRE_TRY(read_fields<R>(object, own_fields(), request));
   note_unknown_fields(object, common_fields(), own_fields());
   QUIRE_TRY(check_common(request));
-  if (request.thinking_token_budget >= 0) {
-    return field_error("thinking_token_budget",
-                       "`thinking_token_budget` is for chat: use /v1/chat/completions");
-  }
   if (request.max_tokens == 0 && !request.echo) {
     return field_error("max_tokens",
                        "`max_tokens` must be at least 1 (0 only with `echo`), but it is 0");
