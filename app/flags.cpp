@@ -83,7 +83,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}))
       ->capture_default_str();
   command.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Storage of keys and values")
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "int8"}))
       ->capture_default_str();
   command
       .add_option("--kernels", flags.kernels,
@@ -189,9 +189,11 @@ Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DT
   if (text == "float32") return DType::kF32;
   if (text == "bfloat16") return DType::kBF16;
   if (text == "float16") return DType::kF16;
+  if (text == "int8") return DType::kI8;
   if (text != "auto")
     return field_error("--kv-cache-dtype",
-                       "--kv-cache-dtype '{}' is not known: use auto, float32, bfloat16 or float16",
+                       "--kv-cache-dtype '{}' is not known: use auto, float32, bfloat16, "
+                       "float16 or int8",
                        text);
   if (compute == ComputeDType::kFloat32) return DType::kF32;
   if (compute == ComputeDType::kFloat16) return DType::kF16;

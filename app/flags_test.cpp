@@ -34,6 +34,7 @@ TEST(ResolveKvDtype, FollowsComputeAndFile) {
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kBF16, false), DType::kBF16);
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false), DType::kF16);
   EXPECT_EQ(*resolve_kv_dtype("float16", ComputeDType::kFloat32, DType::kF32, false), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("int8", ComputeDType::kAuto, DType::kF32, false), DType::kI8);
   EXPECT_FALSE(resolve_kv_dtype("int3", ComputeDType::kAuto, DType::kF32, false));
 }
 

@@ -14,6 +14,7 @@ struct Case {
   const char* model;
   const char* dtype;
   const char* quantization = "";
+  const char* kv_cache_dtype = "auto";
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.model << " " << c.dtype;
@@ -48,6 +49,7 @@ class Invariance : public ::testing::TestWithParam<Case> {};
 TEST_P(Invariance, SameBitsWhateverHappensAround) {
   EngineFlags flags;
   flags.quantization = GetParam().quantization;
+  flags.kv_cache_dtype = GetParam().kv_cache_dtype;
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   const auto context = static_cast<std::int32_t>(model.max_model_len);
   for (const double temperature : {0.0, 1.0}) {
@@ -96,6 +98,7 @@ TEST_P(Invariance, SameBitsWhenPreemptedInSmallBlocks) {
   EngineFlags flags;
   flags.block_size = 8;
   flags.quantization = GetParam().quantization;
+  flags.kv_cache_dtype = GetParam().kv_cache_dtype;
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   SamplingParams sampling;
   sampling.temperature = 0;
@@ -133,6 +136,7 @@ TEST_P(Invariance, SameBitsForEveryThreadCountAndBlockSize) {
       EngineFlags flags;
       flags.threads = threads;
       flags.quantization = GetParam().quantization;
+      flags.kv_cache_dtype = GetParam().kv_cache_dtype;
       flags.block_size = block_size;
       const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
       FollowOptions options;
@@ -202,6 +206,11 @@ INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                                            Case{"tests/golden-gguf/llama.Q4_1.gguf", "float32"},
                                            Case{"tests/golden-gguf/llama.Q5_0.gguf", "auto"},
                                            Case{"tests/golden-gguf/llama.F16.gguf", "auto"}));
+
+INSTANTIATE_TEST_SUITE_P(KvCacheInt8, Invariance,
+                         ::testing::Values(Case{"tests/golden/llama", "auto", "", "int8"},
+                                           Case{"tests/golden/gemma2", "float32", "", "int8"},
+                                           Case{"tests/golden/deepseek_v2", "auto", "", "int8"}));
 
 INSTANTIATE_TEST_SUITE_P(QuantizedAtLoad, Invariance,
                          ::testing::Values(Case{"tests/golden/llama", "auto", "int8"},

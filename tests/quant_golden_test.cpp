@@ -109,5 +109,23 @@ TEST(QuantizedAtLoad, LogitsStayClose) {
   EXPECT_NE(refused.error().message.find("quantized already (gptq)"), std::string::npos);
 }
 
+// K and V in int8 move the logits no more than half precision does.
+TEST(KvCacheInt8, LogitsStayClose) {
+  EngineFlags flags;
+  flags.kv_cache_dtype = "int8";
+  for (const char* folder : {"tests/golden/llama", "tests/golden/qwen3", "tests/golden/gemma2"}) {
+    const LoadedModel model = load_for_test(folder, "float32", flags);
+    GoldenOptions options;
+    options.stop_margin = kFastMargin;
+    const GoldenResult result =
+        compare_with_golden(model, std::string(folder) + "/golden.safetensors", options);
+    std::printf("%s int8 KV: worst %.2g, mean %.2g, same best %.3g\n", folder,
+                static_cast<double>(result.worst), result.mean, result.same_best);
+    EXPECT_LT(result.mean, 0.1) << folder;
+    EXPECT_GT(result.mean, 0.0) << folder;
+    expect_tokens(result, kFastMargin);
+  }
+}
+
 }  // namespace
 }  // namespace quire

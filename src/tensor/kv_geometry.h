@@ -30,13 +30,18 @@ struct KvGroup {
 struct KvGeometry {
   std::vector<KvGroup> groups;
   std::int32_t block_size = 32;  // tokens per block
-  DType dtype = DType::kBF16;    // of K and V in the cache
+  DType dtype = DType::kBF16;    // of K and V in the cache: F32, BF16, F16 or I8
 
+  // Bytes of one layer's and KV head's part of a block: K, V and, in int8, a scale (f32) of each
+  // per token.
+  std::int64_t head_bytes(std::size_t g) const {
+    const KvGroup& group = groups[g];
+    const std::int64_t scales = dtype == DType::kI8 ? 2 * 4 : 0;
+    return block_size * (group.elements_per_token() * dtype_info(dtype).block_bytes + scales);
+  }
   // Bytes of one block of group g, all its layers, K and V.
   std::int64_t block_bytes(std::size_t g) const {
-    const KvGroup& group = groups[g];
-    return std::int64_t{group.num_layers} * group.kv_heads * group.elements_per_token() *
-           block_size * dtype_info(dtype).block_bytes;
+    return std::int64_t{groups[g].num_layers} * groups[g].kv_heads * head_bytes(g);
   }
 };
 

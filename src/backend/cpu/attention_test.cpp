@@ -147,6 +147,26 @@ TEST(Attention, TheSameInF32AndF16AndForOtherShapes) {
                    {{2, 8, 3, true}});  // more heads than one item takes
 }
 
+TEST(Attention, TheSameInInt8) {
+  expect_invariant({6, 2, 24, 0, DType::kI8, 150},
+                   {{2, 8, 7, true}, {1, 32, 1, false}, {3, 256, 64, true}, {1, 24, 50, false}});
+  expect_invariant({2, 1, 64, 37, DType::kI8, 90}, {{2, 16, 7, true}, {1, 40, 1, false}});
+}
+
+// Int8 keeps K and V to half a step of 1/127 of a token's largest.
+TEST(Attention, Int8IsCloseToFloat) {
+  const KernelTable& table = *available_kernels().back();
+  const auto exact = Player(table, {6, 2, 24, 0, DType::kF32, 150}, {}).play();
+  const auto coarse = Player(table, {6, 2, 24, 0, DType::kI8, 150}, {}).play();
+  double size = 0, error = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    size += exact[i] * exact[i];
+    error += (coarse[i] - exact[i]) * (coarse[i] - exact[i]);
+  }
+  EXPECT_LT(error / size, 1e-2 * 1e-2);
+  EXPECT_GT(error, 0.0);
+}
+
 TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {
   expect_invariant({2, 1, 16, 0, DType::kBF16, 2200},
                    {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
@@ -198,6 +218,31 @@ TEST(KvCache, ValuesInsideOfKeysTakeNoRoom) {
   backend->copy_blocks(std::span(&copy, 1), *cache);
   for (std::size_t i = 0; i < 512; ++i)
     ASSERT_EQ(memory.data()[256 + i], static_cast<std::byte>(i < 256 ? 7 : 0)) << i;
+}
+
+TEST(KvCache, CopiedInt8BlocksBringTheirScales) {
+  const auto backend = make_backend(*available_kernels().front(), 2);
+  KvGeometry geometry;
+  geometry.groups = {{KvGroupKind::kFullAttention, 1, 2, 16, 8, 0}};
+  geometry.block_size = 8;
+  geometry.dtype = DType::kI8;
+  const std::int32_t blocks = 2;
+  auto cache = backend->make_kv_cache(geometry, std::span(&blocks, 1));
+  auto& cpu = static_cast<CpuKvCache&>(*cache);
+  const std::int64_t bytes = geometry.block_bytes(0);
+  EXPECT_EQ(bytes, 2 * 8 * (24 + 8));
+  for (std::int64_t i = 0; i < bytes; ++i)
+    cpu.groups[0].data()[i] = static_cast<std::byte>(1 + i % 251);
+  const BlockCopy copy{0, 0, 1, 3};
+  backend->copy_blocks(std::span(&copy, 1), *cache);
+  for (std::int64_t head = 0; head < 2; ++head) {
+    for (std::int64_t part = 0; part < 2; ++part) {
+      const std::int64_t at = head * geometry.head_bytes(0) + 24 * 8 + part * 32;
+      for (std::int64_t i = 0; i < 32; ++i)
+        EXPECT_EQ(cpu.groups[0].data()[bytes + at + i],
+                  i < 12 ? cpu.groups[0].data()[at + i] : std::byte{0});
+    }
+  }
 }
 
 }  // namespace

@@ -46,13 +46,9 @@ class CpuKvCache final : public KvCache {
  public:
   std::vector<Buffer> groups;
 
-  std::int64_t head_bytes(std::size_t group) const {
-    const KvGroup& g = geometry.groups[group];
-    return g.elements_per_token() * geometry.block_size * dtype_info(geometry.dtype).block_bytes;
-  }
   // Offset of one layer's and head's part inside a block.
   std::int64_t part_offset(std::size_t group, std::int64_t layer, std::int64_t head) const {
-    return (layer * geometry.groups[group].kv_heads + head) * head_bytes(group);
+    return (layer * geometry.groups[group].kv_heads + head) * geometry.head_bytes(group);
   }
 };
 

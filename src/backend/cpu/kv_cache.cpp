@@ -109,16 +109,21 @@ void CpuBackend::copy_blocks(std::span<const BlockCopy> copies, KvCache& kv_cach
     const auto k_row = static_cast<std::size_t>(copy.tokens * element);
     const auto v_bytes = static_cast<std::size_t>(
         copy.tokens * (group.elements_per_token() - group.head_dim) * element);
-    for_rows(std::int64_t{group.num_layers} * group.kv_heads, cache.head_bytes(g) / element,
-             [&](std::int64_t begin, std::int64_t end) {
+    for_rows(std::int64_t{group.num_layers} * group.kv_heads,
+             cache.geometry.head_bytes(g) / element, [&](std::int64_t begin, std::int64_t end) {
                for (std::int64_t part = begin; part < end; ++part) {
-                 const std::int64_t at = part * cache.head_bytes(g);
+                 const std::int64_t at = part * cache.geometry.head_bytes(g);
                  for (std::int64_t d = 0; d < group.head_dim; ++d) {
                    const std::int64_t row = at + d * block_size * element;
                    std::memcpy(target + row, source + row, k_row);
                  }
                  const std::int64_t v = at + group.head_dim * block_size * element;
                  std::memcpy(target + v, source + v, v_bytes);
+                 if (cache.geometry.dtype != DType::kI8) continue;
+                 const std::int64_t scales = at + group.elements_per_token() * block_size;
+                 const auto scale_bytes = static_cast<std::size_t>(copy.tokens) * sizeof(float);
+                 for (const std::int64_t s : {scales, scales + block_size * 4})
+                   std::memcpy(target + s, source + s, scale_bytes);
                }
              });
   }

@@ -23,6 +23,8 @@ inline constexpr int kKvSpan = 1024;
 inline constexpr int kMaxQueryVectors = 64;
 // Stands for "no key seen" in a running maximum; finite, so that differences are never NaN.
 inline constexpr float kNoScore = -1e30f;
+// Below this a token's K or V in int8 counts as zero (127 / max|x| would overflow).
+inline constexpr float kTinyKv = 0x1p-119f;
 
 inline constexpr std::int64_t round_up_16(std::int64_t n) { return (n + 15) / 16 * 16; }
 
@@ -30,16 +32,25 @@ inline constexpr std::int64_t round_up_16(std::int64_t n) { return (n + 15) / 16
 // block_stride):
 //   K [head_dim][block_size] at 0, then V [block_size][v_head_dim], both `dtype`; with v_in_k V is
 //   the first v_head_dim rows of K.
+//   kI8: then the scales of K [block_size] and of V [block_size], f32: a value is code * scale.
 struct KvHead {
   const std::byte* base = nullptr;
   std::int64_t block_stride = 0;  // bytes
   const std::int32_t* blocks =
       nullptr;                  // entry i holds positions [i * block_size, (i + 1) * block_size)
   std::int32_t block_size = 0;  // a multiple of 8, 8..256
-  DType dtype = DType::kBF16;   // kF32, kBF16 or kF16
+  DType dtype = DType::kBF16;   // kF32, kBF16, kF16 or kI8
   std::int32_t head_dim = 0, v_head_dim = 0;
   bool v_in_k = false;
 };
+// Where the scales of an int8 block begin, in bytes; v_head_dim: of the V that is kept.
+inline constexpr std::int64_t kv_scales_offset(std::int64_t head_dim, std::int64_t v_head_dim,
+                                               std::int64_t block_size) {
+  return (head_dim + v_head_dim) * block_size;
+}
+inline constexpr std::int64_t kv_scales_offset(const KvHead& kv) {
+  return kv_scales_offset(kv.head_dim, kv.v_in_k ? 0 : kv.v_head_dim, kv.block_size);
+}
 
 // Online-softmax state of query vectors: the largest score, the sum of exp(score - max), and the
 // values weighted by the same. acc: [vectors, round_up_16(v_head_dim)].
@@ -75,7 +86,9 @@ struct KvStore {
   std::byte* block = nullptr;  // this layer's and KV head's part of the block
   std::int32_t block_size = 0, offset = 0;
   std::int32_t head_dim = 0, v_head_dim = 0;
-  DType dtype = DType::kBF16;  // values are rounded to nearest even
+  // Values are rounded to nearest even; kI8: x * (127 / max|x|) of the token's head, clamped to
+  // +-127, scale max|x| / 127; max|x| < kTinyKv: all 0.
+  DType dtype = DType::kBF16;
 };
 
 // f32 tiles of K and V, scaled queries, scores.

@@ -114,7 +114,8 @@ struct Cache {
     const auto entries = static_cast<std::int32_t>((positions + block_size - 1) / block_size);
     for (std::int32_t i = 0; i < entries; ++i) blocks.push_back((i * 7 + 3) % (entries * 7 + 1));
     head.block_stride =
-        std::int64_t{head_dim + v_head_dim} * block_size * dtype_info(dtype).block_bytes;
+        std::int64_t{head_dim + v_head_dim} * block_size * dtype_info(dtype).block_bytes +
+        (dtype == DType::kI8 ? 8 * block_size : 0);
     // What no position wrote is NaN (all ones), as stale memory may be.
     bytes.resize(static_cast<std::size_t>(head.block_stride * (entries * 7 + 1)), std::byte{0xff});
     head.base = bytes.data();
@@ -147,14 +148,14 @@ struct Cache {
 };
 
 TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
     for (const std::int32_t head_dim : {16, 24, 64}) {
       constexpr std::int32_t kBlock = 32, kRows = 19, kOffset = 5;
       const std::int32_t v_dim = head_dim + 8, stride = head_dim + v_dim;
       const auto rows = random_floats(kRows * stride, 21);
       const auto store = [&](const VectorKernels& kernels) {
         std::vector<std::byte> block(
-            static_cast<std::size_t>(kBlock * stride * dtype_info(dtype).block_bytes));
+            static_cast<std::size_t>(kBlock * (stride * dtype_info(dtype).block_bytes + 8)));
         KvStore s{rows.data(), rows.data() + head_dim,
                   stride,      stride,
                   kRows,       block.data(),
@@ -169,6 +170,15 @@ TEST(VectorKernels, StoreKvWritesTheLayoutOfTheReference) {
         const auto* p = reinterpret_cast<const std::uint16_t*>(expected.data());
         EXPECT_EQ(p[3 * kBlock + kOffset + 2],
                   f32_to_bf16(rows[2 * static_cast<std::size_t>(stride) + 3]));
+      }
+      if (dtype == DType::kI8) {  // K of row 2, within half a step
+        const auto* codes = reinterpret_cast<const std::int8_t*>(expected.data());
+        float scale;
+        std::memcpy(&scale, codes + kBlock * stride + 4 * (kOffset + 2), 4);
+        EXPECT_GT(scale, 0.0f);
+        for (std::int32_t d = 0; d < head_dim; ++d)
+          EXPECT_NEAR(static_cast<float>(codes[d * kBlock + kOffset + 2]) * scale,
+                      rows[static_cast<std::size_t>(2 * stride + d)], 0.501f * scale);
       }
       for (const Table& table : tables()) EXPECT_EQ(store(table.kernels), expected) << table.name;
     }
@@ -210,6 +220,8 @@ const Shape kShapes[] = {
     {128, 128, 4, 3, 256, 0, 1100, DType::kBF16}, {16, 16, 9, 7, 40, 0, 64, DType::kF16},
     {64, 64, 3, 21, 32, 13, 50, DType::kBF16},    {32, 32, 2, 30, 8, 70, 1010, DType::kF32},
     {256, 256, 1, 2, 64, 1, 200, DType::kBF16},   {64, 64, 64, 1, 32, 1030, 2100, DType::kBF16},
+    {64, 64, 3, 21, 32, 0, 50, DType::kI8},       {24, 24, 1, 17, 8, 0, 3, DType::kI8},
+    {96, 40, 2, 5, 24, 0, 77, DType::kI8},        {128, 128, 4, 3, 256, 50, 1100, DType::kI8},
 };
 
 TEST(VectorKernels, AttentionEqualsTheReferenceBits) {

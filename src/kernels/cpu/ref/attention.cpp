@@ -20,11 +20,27 @@ float load(DType dtype, const std::byte* p, std::int64_t index) {
 const std::byte* block_of(const KvHead& kv, std::int64_t pos) {
   return kv.base + kv.blocks[pos / kv.block_size] * kv.block_stride;
 }
+// The scale of an int8 token: of K (part 0) or V (part 1).
+float scale_of(const KvHead& kv, std::int64_t pos, std::int64_t part) {
+  const std::byte* scales = block_of(kv, pos) + kv_scales_offset(kv);
+  return load(DType::kF32, scales, part * kv.block_size + pos % kv.block_size);
+}
 float key(const KvHead& kv, std::int64_t pos, std::int64_t d) {
+  if (kv.dtype == DType::kI8) {
+    const auto* codes = reinterpret_cast<const std::int8_t*>(block_of(kv, pos));
+    return static_cast<float>(codes[d * kv.block_size + pos % kv.block_size]) *
+           scale_of(kv, pos, 0);
+  }
   return load(kv.dtype, block_of(kv, pos), d * kv.block_size + pos % kv.block_size);
 }
 float value(const KvHead& kv, std::int64_t pos, std::int64_t d) {
   if (kv.v_in_k) return key(kv, pos, d);
+  if (kv.dtype == DType::kI8) {
+    const auto* codes = reinterpret_cast<const std::int8_t*>(block_of(kv, pos)) +
+                        std::int64_t{kv.head_dim} * kv.block_size;
+    return static_cast<float>(codes[pos % kv.block_size * kv.v_head_dim + d]) *
+           scale_of(kv, pos, 1);
+  }
   return load(kv.dtype, block_of(kv, pos),
               std::int64_t{kv.head_dim} * kv.block_size + pos % kv.block_size * kv.v_head_dim + d);
 }

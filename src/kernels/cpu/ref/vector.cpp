@@ -47,6 +47,33 @@ static void store_kv_as(const KvStore& s, Round round) {
       v[offset * s.v_head_dim + d] = round(s.v[r * s.v_stride + d]);
   }
 }
+// One token's K or V; element d goes to out[d * stride]. Returns its scale.
+static float store_codes(const float* x, std::int32_t n, std::int8_t* out, std::int32_t stride) {
+  float top = 0.0f;
+  for (std::int32_t d = 0; d < n; ++d) top = std::fabs(x[d]) > top ? std::fabs(x[d]) : top;
+  const bool tiny = !(top >= kTinyKv);
+  const float inverse = tiny ? 0.0f : 127.0f / top;
+  for (std::int32_t d = 0; d < n; ++d) {
+    // The order of the comparisons sends NaN to -127.
+    float y = x[d] * inverse;
+    y = y > -127.0f ? y : -127.0f;
+    y = y < 127.0f ? y : 127.0f;
+    out[d * stride] = static_cast<std::int8_t>(std::nearbyint(y));
+  }
+  return tiny ? 0.0f : top / 127.0f;
+}
+static void store_kv_i8(const KvStore& s) {
+  auto* const k = reinterpret_cast<std::int8_t*>(s.block);
+  auto* const v = k + s.head_dim * s.block_size;
+  auto* const scales =
+      reinterpret_cast<float*>(s.block + kv_scales_offset(s.head_dim, s.v_head_dim, s.block_size));
+  for (std::int32_t r = 0; r < s.rows; ++r) {
+    const std::int32_t at = s.offset + r;
+    scales[at] = store_codes(s.k + r * s.k_stride, s.head_dim, k + at, s.block_size);
+    scales[s.block_size + at] =
+        store_codes(s.v + r * s.v_stride, s.v_head_dim, v + at * s.v_head_dim, 1);
+  }
+}
 static void store_kv(const KvStore& s) {
   switch (s.dtype) {
     case DType::kF32:
@@ -55,6 +82,8 @@ static void store_kv(const KvStore& s) {
       return store_kv_as<std::uint16_t>(s, f32_to_bf16);
     case DType::kF16:
       return store_kv_as<std::uint16_t>(s, f32_to_f16);
+    case DType::kI8:
+      return store_kv_i8(s);
     default:
       QUIRE_CHECK(false, "no KV cache of {}", dtype_name(s.dtype));
   }

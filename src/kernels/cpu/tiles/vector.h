@@ -134,7 +134,38 @@ static void store_kv_as(const KvStore& s) {
     }
   }
 }
+// One token's K or V as int8; element d goes to out + d * stride. Returns its scale.
+QUIRE_INLINE float store_kv_codes(const float* x, int64_t n, int8_t* out, int64_t stride) {
+  const I32 magnitude = set1_i32(0x7fffffff);
+  F32 tops = zero();
+  for (int64_t d = 0; d < n; d += 16)
+    tops = max(as_f32(bit_and(as_i32(load_n(x + d, lanes_at(n, d))), magnitude)), tops);
+  const float top = hmax(tops);
+  const bool tiny = !(top >= kTinyKv);
+  const F32 inverse = set1(tiny ? 0.0f : 127.0f / top);
+  const F32 low = set1(-127.0f), high = set1(127.0f);
+  for (int64_t d = 0; d < n; d += 16) {
+    const int lanes = lanes_at(n, d);
+    alignas(64) int32_t codes[16];
+    store_i32(codes, round_i32(min(max(mul(load_n(x + d, lanes), inverse), low), high)));
+    for (int i = 0; i < lanes; ++i) out[(d + i) * stride] = static_cast<int8_t>(codes[i]);
+  }
+  return tiny ? 0.0f : top / 127.0f;
+}
+static void store_kv_i8(const KvStore& s) {
+  int8_t* const k = reinterpret_cast<int8_t*>(s.block);
+  int8_t* const v = k + static_cast<int64_t>(s.head_dim) * s.block_size;
+  float* const scales =
+      reinterpret_cast<float*>(s.block + kv_scales_offset(s.head_dim, s.v_head_dim, s.block_size));
+  for (int32_t r = 0; r < s.rows; ++r) {
+    const int64_t at = s.offset + r;
+    scales[at] = store_kv_codes(s.k + r * s.k_stride, s.head_dim, k + at, s.block_size);
+    scales[s.block_size + at] =
+        store_kv_codes(s.v + r * s.v_stride, s.v_head_dim, v + at * s.v_head_dim, 1);
+  }
+}
 static void store_kv(const KvStore& s) {
+  if (s.dtype == DType::kI8) return store_kv_i8(s);
   if (s.dtype == DType::kF32) return store_kv_as<KvF32>(s);
   if (s.dtype == DType::kBF16) return store_kv_as<KvBF16>(s);
   store_kv_as<KvF16>(s);
