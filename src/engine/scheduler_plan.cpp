@@ -64,8 +64,13 @@ void Scheduler::recycle(StepPlan&& plan) {
 // The executor forgets sequences that ended or were preempted since the last plan; their slots can
 // be given anew in this step.
 void Scheduler::remove_ended_slots(StepPlan& plan) {
-  plan.removed.insert(plan.removed.end(), ended_slots_.begin(), ended_slots_.end());
-  free_slots_.insert(free_slots_.end(), ended_slots_.begin(), ended_slots_.end());
+  for (const SlotId slot : ended_slots_) {
+    // One that this very plan adds is not known to the executor.
+    const auto is_it = [slot](const StepPlan::AddedSlot& added) { return added.slot == slot; };
+    if (std::erase_if(plan.added, is_it) == 0) plan.removed.push_back(slot);
+    std::erase_if(plan.slot_copies, [slot](const auto& copy) { return copy.target == slot; });
+    free_slots_.push_back(slot);
+  }
   ended_slots_.clear();
 }
 

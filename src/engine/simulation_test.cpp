@@ -46,8 +46,9 @@ TEST(Simulation, TheSameTraceGivesTheSameReport) {
   EXPECT_EQ(a.first_token_s, b.first_token_s);
 }
 
-// Small machines and random loads: in each step the most urgent of the started sequences advances,
-// so no load takes more steps than it has tokens, whoever is preempted for whom.
+// Small machines and random loads. In each step the most urgent of the sequences that generate
+// draws a token, or, when none generates, the most urgent of all computes what it knows: so no load
+// takes more than twice as many steps as it has tokens, whoever is preempted for whom.
 TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
   std::mt19937 random(1);
   const auto upto = [&](std::int32_t n) {
@@ -86,9 +87,9 @@ TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
     const auto arrivals = static_cast<std::int64_t>(trace.size());
     const SimReport report = simulate(options, trace);
     ASSERT_EQ(report.request_s.size(), trace.size()) << "load " << load;
-    ASSERT_LE(report.steps, tokens * arrivals) << "load " << load;
+    ASSERT_LE(report.steps, 2 * tokens * arrivals) << "load " << load;
     if (scheduler.policy == SchedulingPolicy::kFcfs) {
-      ASSERT_LE(report.steps, tokens) << "load " << load;
+      ASSERT_LE(report.steps, 2 * tokens) << "load " << load;
     }
     preemptions += report.preemptions;
   }
