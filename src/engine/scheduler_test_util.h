@@ -135,7 +135,7 @@ class FakeExecutor {
     slot.state = slots_.at(from.slot).state;
     const std::vector<TokenId> tokens =
         *slot.prompt;  // read() has compared it with the row's blocks
-    EXPECT_EQ(slots_.at(from.slot).prompt, slot.prompt);
+    EXPECT_EQ(*slots_.at(from.slot).prompt, *slot.prompt);
     EXPECT_EQ(from.start_pos + from.num_tokens, static_cast<std::int32_t>(tokens.size()));
     EXPECT_TRUE(from.sample);
     StepResult::Row result;
