@@ -134,7 +134,7 @@ void Scheduler::schedule_waiting(StepPlan& plan, Budget& budget, double now_s) {
 
 // After a prefix hit: what a cached block shares with the next one is copied.
 void Scheduler::begin_block(StepPlan& plan, Sequence& sequence) {
-  if (sequence.needs_prompt_logprobs()) return;
+  if (sequence.needs_whole_prompt()) return;
   std::vector<KvCacheManager::Copy> copies;
   sequence.num_computed +=
       kv_.match_partial(sequence.kv, sequence.tokens, sequence.num_computed, &copies);
