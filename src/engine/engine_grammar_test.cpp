@@ -98,6 +98,7 @@ TEST_F(EngineGrammarTest, EveryChoiceFits) {
     params.choice = i;
     choices.push_back(request(1, regex("[a-f]{4,9}-[0-9]"), *clients.back(), params));
     choices.back().family = choices.front().id;
+    choices.back().prompt = choices.front().prompt;
   }
   ASSERT_TRUE(engine_->submit(std::move(choices)));
   for (auto& client : clients) {

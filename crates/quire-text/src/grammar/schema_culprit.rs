@@ -17,17 +17,20 @@ pub fn explain(schema: &Value, error: &str, fails: Fails) -> String {
         .iter()
         .filter_map(|name| schema.get(name).map(|defs| (name.to_string(), defs.clone())))
         .collect();
+    let error = error.to_string();
     let mut search = Search { error, fails, definitions, trials: 0, seen: Vec::new(), schema };
     let (path, part) = search.smallest(String::new(), schema);
-    match search.keyword(part) {
-        Some(keyword) => refusal(&keyword, &path, &format!("can't be enforced: {error}")),
-        None => format!("the schema at \"#{path}\" can't be enforced: {error}"),
+    let keyword = search.keyword(part);
+    let why = format!("can't be enforced: {}", search.error);
+    match keyword {
+        Some(keyword) => refusal(&keyword, &path, &why),
+        None => format!("the schema at \"#{path}\" {why}"),
     }
 }
 
 struct Search<'a> {
     schema: &'a Value,
-    error: &'a str,
+    error: String,
     fails: Fails<'a>,
     definitions: Map<String, Value>,
     trials: usize,
@@ -35,22 +38,25 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn fails_alone(&mut self, part: &Value) -> bool {
-        let Value::Object(map) = part else { return false };
-        if self.trials >= MAX_TRIALS {
-            return false;
-        }
+    /// The part's own error, if it is of the kind that is looked for: a whole is unsatisfiable
+    /// because of a part, in other words.
+    fn fails_alone(&mut self, part: &Value) -> Option<String> {
+        let map = part.as_object().filter(|_| self.trials < MAX_TRIALS)?;
         self.trials += 1;
         let mut alone = map.clone();
         for (name, definitions) in &self.definitions {
             alone.entry(name.clone()).or_insert_with(|| definitions.clone());
         }
-        (self.fails)(&Value::Object(alone)).is_some_and(|error| error == self.error)
+        let unsatisfiable = |error: &str| error.starts_with("Unsatisfiable");
+        (self.fails)(&Value::Object(alone)).filter(|error| {
+            *error == self.error || (unsatisfiable(error) && unsatisfiable(&self.error))
+        })
     }
 
     fn smallest(&mut self, path: String, part: &'a Value) -> (String, &'a Value) {
         for (place, child) in self.children(&path, part) {
-            if self.fails_alone(child) {
+            if let Some(error) = self.fails_alone(child) {
+                self.error = error;
                 return self.smallest(place, child);
             }
         }
@@ -96,7 +102,7 @@ impl<'a> Search<'a> {
             let mut without = map.clone();
             without.remove(name);
             let blamed = !name.starts_with('$') || name == "$ref";
-            (blamed && !self.fails_alone(&Value::Object(without))).then(|| name.clone())
+            (blamed && self.fails_alone(&Value::Object(without)).is_none()).then(|| name.clone())
         })
     }
 }
