@@ -8,6 +8,7 @@ invalid instances must not be taken. Each keyword that occurs in an accepted sch
 Without --suite the suite is taken from the source package of `jsonschema`. Fails on any answer that does not validate."""
 import argparse
 import collections
+import decimal
 import json
 import pathlib
 import subprocess
@@ -47,11 +48,19 @@ def keywords(schema):
             yield from keywords(item)
 
 
-def ask(lines):
-    run = subprocess.run([TOOL], input="\n".join(json.dumps(line) for line in lines) + "\n", capture_output=True, text=True)
+def number(text):
+    """As a decimal: 1.3269 is a multiple of 0.0001, which binary fractions deny. But for exponents without measure."""
+    return decimal.Decimal(text) if abs(int((text.lower().split("e") + ["0"])[1])) < 300 else float(text)
+
+
+def ask(tool, lines):
+    run = subprocess.run([tool], input="\n".join(json.dumps(line) for line in lines) + "\n", capture_output=True, text=True)
     if run.returncode != 0:
-        sys.exit(f"{TOOL.name} ended with {run.returncode}: {run.stderr[-2000:]}")
-    return [json.loads(line) for line in run.stdout.splitlines()]
+        sys.exit(f"{tool} ended with {run.returncode}: {run.stderr[-2000:]}")
+    return [json.loads(line) for line in run.stdout.split("\n") if line]  # a sample may hold other line ends
+
+
+decimal.getcontext().prec = 1000
 
 
 def main():
@@ -60,6 +69,7 @@ def main():
     parser.add_argument("--per-keyword", type=int, default=1000)
     parser.add_argument("--draft", default="draft2020-12", choices=VALIDATORS)
     parser.add_argument("--suite", type=pathlib.Path)
+    parser.add_argument("--tool", type=pathlib.Path, default=TOOL)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         suite = args.suite or fetch(folder)
@@ -70,7 +80,7 @@ def main():
     lines = [{"schema": group["schema"], "count": args.samples, "seed": i,
               "texts": [json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False) for test in group["tests"]]}
              for i, (_, group) in enumerate(groups)]
-    answers = ask(lines)
+    answers = ask(args.tool, lines)
     accepted = [i for i, answer in enumerate(answers) if "error" not in answer]
     made = collections.Counter()
     for i in accepted:
@@ -83,7 +93,7 @@ def main():
         for i in having:
             again[i] = max(again.get(i, 0), -(-(args.per_keyword - count) // len(having)))
     more = [i for i, count in again.items() if count > 0]
-    for i, answer in zip(more, ask([{**lines[i], "count": int(1.5 * again[i]) + 5, "seed": 10**6 + i, "texts": []} for i in more])):
+    for i, answer in zip(more, ask(args.tool, [{**lines[i], "count": int(1.5 * again[i]) + 5, "seed": 10**6 + i, "texts": []} for i in more])):
         answers[i]["samples"] += answer["samples"]
         answers[i]["failed"] += answer["failed"]
 
@@ -91,11 +101,11 @@ def main():
     per_keyword = collections.Counter()
     for i in accepted:
         file, group = groups[i]
-        checker = validator(group["schema"])
+        checker = validator(json.loads(json.dumps(group["schema"]), parse_float=number))
         for text in answers[i]["samples"]:
             samples += 1
             try:
-                error = next(checker.iter_errors(json.loads(text)), None)
+                error = next(checker.iter_errors(json.loads(text, parse_float=number)), None)
                 reason = error and error.message
             except ValueError as exception:
                 reason = f"not JSON: {exception}"
