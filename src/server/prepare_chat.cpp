@@ -46,6 +46,20 @@ std::shared_ptr<const ReplyOptions> reply_options(const ProtocolContext& context
   return std::make_shared<const ReplyOptions>(std::move(out));
 }
 
+// Beams follow no grammar and no budget.
+Status check_beams(const ChatRequest& request) {
+  if (!request.use_beam_search) return {};
+  if (request.chat.tools.forced()) {
+    return field_error("tool_choice",
+                       "a forced `tool_choice` is not possible with `use_beam_search` = true");
+  }
+  if (request.thinking_token_budget != -1) {
+    return field_error("thinking_token_budget",
+                       "`thinking_token_budget` is not possible with `use_beam_search` = true");
+  }
+  return {};
+}
+
 // A forced choice makes the answer fit the functions' schemas.
 Status force_calls(const ProtocolContext& context, ChatRequest& request) {
   const ToolsInput& tools = request.chat.tools;
@@ -142,6 +156,7 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   QUIRE_ASSIGN(request.top_logprobs,
                resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
+  QUIRE_TRY(check_beams(request));
   QUIRE_TRY(force_calls(context, request));
   QUIRE_ASSIGN(auto parts, make_template(context, request));
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;

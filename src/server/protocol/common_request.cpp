@@ -69,13 +69,6 @@ Status read_logit_bias(R& request, const json::value& value, const Field<R>& fie
   return {};
 }
 
-// Only `allowed` passes: more is known but not built.
-Status read_only(const json::value& value, std::string_view name, double min, double allowed) {
-  QUIRE_ASSIGN(const double number, read_number(value, name, min, kAnyNumber, false));
-  if (number == allowed) return {};
-  return field_error(name, "`{}` = {} is not supported yet by this version: use {}", name, number,
-                     allowed);
-}
 Status read_early_stopping(R& request, const json::value& value, const Field<R>& field) {
   if (value.is_string() && value.get_string() == "never") {
     request.early_stopping = EarlyStopping::kExact;
