@@ -22,8 +22,10 @@ class EngineGrammarTest : public testing::Test {
     EngineOptions options;
     options.scheduler = scheduler_options({num_blocks});
     options.scheduler.max_num_batched_tokens = budget;
-    engine_ = std::make_unique<Engine>(options, std::make_unique<FakeDevice>(options.scheduler.kv),
-                                       tokenizer_.get(), nullptr);
+    options.scheduler.forecast_growth = false;  // it would leave hardly any preemption to test
+    auto device = std::make_unique<FakeDevice>(options.scheduler.kv);
+    device_ = device.get();
+    engine_ = std::make_unique<Engine>(options, std::move(device), tokenizer_.get(), nullptr);
   }
   std::shared_ptr<const Grammar> regex(const std::string& text) {
     GrammarSpec spec;
@@ -48,6 +50,7 @@ class EngineGrammarTest : public testing::Test {
 
   std::unique_ptr<Tokenizer> tokenizer_ = byte_tokenizer();
   GrammarCompiler compiler_{tokenizer_.get(), {kEos}, tokenizer_->vocab_size()};
+  FakeDevice* device_ = nullptr;
   std::unique_ptr<Engine> engine_;
 };
 
@@ -66,6 +69,7 @@ TEST_F(EngineGrammarTest, AnswersFitAndEndWithTheEndToken) {
 TEST_F(EngineGrammarTest, TheSameAloneAndUnderPreemption) {
   const auto answers = [&](std::int32_t num_blocks, bool together) {
     start(num_blocks, together ? 16 : 64);
+    device_->hold(together);  // until all have come
     std::vector<std::unique_ptr<Client>> clients;
     std::vector<std::string> texts;
     for (TokenId seed = 0; seed < 24; ++seed) {
@@ -75,6 +79,7 @@ TEST_F(EngineGrammarTest, TheSameAloneAndUnderPreemption) {
       EXPECT_TRUE(engine_->submit(request(seed, grammar, *clients.back())));
       if (!together) texts.push_back(clients.back()->read_all().text);
     }
+    device_->hold(false);
     if (together) {
       for (auto& client : clients) texts.push_back(client->read_all().text);
       EXPECT_GT(engine_->stats().scheduler.preemptions, 0);
