@@ -138,7 +138,7 @@ class History {
   // The block after the hit may begin with a copy. Returns the tokens of it.
   std::size_t begin_block(Live& s, const std::vector<TokenId>& tokens, std::size_t hit) {
     if (groups_.empty()) return 0;
-    const std::size_t saved = fits(1) ? longest_begin(s, tokens, hit) : 0;
+    const std::size_t saved = fits(2) ? longest_begin(s, tokens, hit) : 0;
     std::vector<KvCacheManager::Copy> copies;
     const auto computed = static_cast<std::int32_t>(hit) * kBlockSize;
     EXPECT_EQ(manager_.match_partial(s.kv, tokens, computed, &copies),

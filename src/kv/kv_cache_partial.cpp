@@ -18,7 +18,8 @@ std::int32_t KvCacheManager::match_partial(SequenceKv& sequence, std::span<const
       num_computed == static_cast<std::int32_t>(sequence.num_blocks()) * options_.block_size,
       "{} tokens in {} blocks", num_computed, sequence.num_blocks());
   if (static_cast<std::size_t>(num_computed) + 1 >= tokens.size()) return 0;
-  const auto room = [](const BlockPool& pool) { return pool.num_free() > 0; };
+  // The block that is copied from may be a free one itself.
+  const auto room = [](const BlockPool& pool) { return pool.num_free() > 1; };
   if (!std::ranges::all_of(pools_, room)) return 0;
   const NodeId parent =
       num_computed == 0 ? kNoNode : index_.node_of(0, sequence.groups[0].blocks.back());
