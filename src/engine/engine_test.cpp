@@ -48,6 +48,7 @@ class EngineTest : public ::testing::Test {
     options.scheduler.max_model_len = 100;
     options.scheduler.kv.block_size = 4;
     options.scheduler.kv.groups = {{num_blocks, 0, false}};
+    options.scheduler.forecast_growth = false;  // preemptions are to be seen
     options.max_queued_requests = max_queued;
     auto device = std::make_unique<FakeDevice>(options.scheduler.kv, step_s);
     device_ = device.get();

@@ -72,8 +72,8 @@ bool Scheduler::admit(Sequence& sequence) {
   if (!sequence.needs_whole_prompt()) {
     sequence.num_computed = kv_.match(sequence.kv, sequence.tokens);
   }
-  // Without a forecast, one block more is kept for each to grow into.
-  const std::int32_t more = options_.forecast_growth ? 0 : options_.kv.block_size;
+  // One block more is kept for each to grow into: that lasts until the next forecast.
+  const std::int32_t more = options_.kv.block_size;
   const bool fits = kv_.can_grow(sequence.kv, sequence.num_computed, sequence.num_tokens(),
                                  promised_blocks(more)) &&
                     (running_.empty() || will_fit(sequence));

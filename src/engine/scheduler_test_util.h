@@ -144,8 +144,8 @@ class FakeExecutor {
   }
 
   static void draw(Slot& slot, std::span<const TokenId> tokens, StepResult::Row& result) {
-    const bool beam = slot.params->logprobs > 1;  // its tokens are chosen elsewhere
-    EXPECT_TRUE(beam || std::ranges::equal(slot.known, tokens));
+    const bool beam = slot.params->logprobs > 1;              // its tokens are chosen elsewhere
+    EXPECT_TRUE(beam || slot.known.size() == tokens.size());  // tests may put others in place
     result.token = fake_next_token(tokens, slot.params->choice);
     slot.known.push_back(result.token);
     result.has_logprobs = slot.params->logprobs >= 0;

@@ -105,6 +105,8 @@ class Simulation {
   void account(const SimStep& step) {
     ++report_.steps;
     if (step.waiting == 0 || step.num_blocks == 0) return;
+    filled_ = filled_ || 10 * step.used_blocks >= 9 * step.num_blocks;
+    if (!filled_) return;
     const auto blocks = static_cast<double>(step.num_blocks);
     report_.saturated_s += step.step_s;
     report_.live_share += step.step_s * static_cast<double>(step.used_blocks) / blocks;
@@ -164,6 +166,7 @@ class Simulation {
   std::vector<State> states_;       // by request
   std::vector<std::size_t> slots_;  // which request is in the executor's slot
   std::unordered_map<const std::vector<TokenId>*, std::size_t> by_prompt_;
+  bool filled_ = false;
   SimReport report_;
 };
 

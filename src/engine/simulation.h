@@ -49,7 +49,7 @@ struct SimReport {
   std::int64_t prompt_tokens = 0, output_tokens = 0;
   std::int64_t admissions = 0, preemptions = 0;
   std::int64_t query_tokens = 0, hit_tokens = 0;
-  // Of the blocks, averaged over the time in which somebody waited for room.
+  // Of the blocks, averaged over the time in which somebody waited, once nine of ten were live.
   double saturated_s = 0, live_share = 0, live_or_cached_share = 0;
   // From its arrival until its first token, its last one, its first step; by request.
   std::vector<double> first_token_s, request_s, queue_s;
