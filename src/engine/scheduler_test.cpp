@@ -127,6 +127,7 @@ TEST(Scheduler, EndsWhenItRepeatsItself) {
       const StepPlan plan = rig.plan();
       StepResult result = rig.executor.run(plan);
       result.rows[0].token = i < 5 ? 20 + i : 7 + i % 2;
+      rig.executor.replace_drawn(plan.rows[0].slot, result.rows[0].token);
       rig.apply(plan, result);
     }
     EXPECT_EQ(rig.outputs[1].tokens.size(), min_tokens == 0 ? 11u : 12u);

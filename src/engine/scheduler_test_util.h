@@ -101,6 +101,8 @@ class FakeExecutor {
   }
 
   std::size_t num_slots() const { return slots_.size(); }
+  // A test has put another token into the result than the one that was drawn.
+  void replace_drawn(SlotId slot, TokenId token) { slots_.at(slot).known.back() = token; }
 
  private:
   struct Slot {
