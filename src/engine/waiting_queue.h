@@ -29,8 +29,9 @@ class ClientTurns {
   void pop_front();
   bool empty() const { return round_.empty(); }
 
-  // Tokens that a client's credit grows by in each round.
-  static constexpr std::int64_t kTurnTokens = 1024;
+  // Tokens that a client's credit grows by in each round: fewer than most requests cost, so that a
+  // client with many small ones does not send them all in its turn.
+  static constexpr std::int64_t kTurnTokens = 64;
   // What a request is taken to cost before anybody knows the length of its answer.
   static std::int64_t cost_tokens(const Sequence& sequence);
 

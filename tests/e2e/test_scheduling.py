@@ -168,13 +168,6 @@ def test_two_hundred_requests_through_eight_blocks(start, model):
     assert server.metric("vllm:kv_cache_usage_perc") == 0
 
 
-def test_prompt_longer_than_the_cache_is_400_with_the_number(start, model):
-    server = start(model, "--max-model-len", "512", "--num-gpu-blocks-override", "4", "--block-size", "32")
-    reply = post(server, prompt="word " * 300, max_tokens=1)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["code"] == "context_length_exceeded"
-
-
 def test_side_by_side_prompts_and_step_times_change_no_text(start, model, server):
     other = start(model, "--max-model-len", "2048", "--served-model-name", "smollm2", "--max-step-ms", "20",
                   "--long-prefill-token-threshold", "64")
