@@ -126,6 +126,7 @@ PlainRun run_plain(ModelRunner& runner, std::span<const TokenId> prompt, int gre
 SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_model_len,
                                    const FollowOptions& options) {
   SchedulerOptions result;
+  result.forecast_growth = false;  // it would leave hardly any preemption to look at
   result.max_num_batched_tokens = options.max_num_batched_tokens;
   result.max_num_seqs = 64;
   result.max_model_len = max_model_len;
