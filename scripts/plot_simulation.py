@@ -7,7 +7,7 @@ import argparse
 import json
 
 WIDTH, LEFT, RIGHT, PANEL, GAP, TOP = 860, 70, 150, 120, 46, 40
-COLUMNS = 320  # the run is averaged over so many stretches of equal time
+COLUMNS = 200  # the run is averaged over so many stretches of equal time
 
 
 def stretches(steps):
