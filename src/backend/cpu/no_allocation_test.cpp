@@ -21,6 +21,11 @@ void* operator new(std::size_t bytes) {
   if (void* p = std::malloc(bytes > 0 ? bytes : 1)) return p;
   throw std::bad_alloc();
 }
+// Of stable_sort, for one. AddressSanitizer's own would meet the free() below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
