@@ -23,30 +23,35 @@ std::uint16_t half_at(const Byte* p) {
 
 void put_half(Byte* scales, int lane, std::uint16_t h) { std::memcpy(scales + 2 * lane, &h, 2); }
 
+// Four bytes at once: loading a model is bound by this file.
+std::uint32_t quad_at(const Byte* p) {
+  std::uint32_t quad;
+  std::memcpy(&quad, p, 4);
+  return quad;
+}
+void put_quad(Byte* out, std::uint32_t quad) { std::memcpy(out, &quad, 4); }
+
 // Low nibbles are quads 0-3 (k 0..15), high nibbles quads 4-7.
 void put_nibbles(Byte* out, int lane, const Byte* q) {
+  constexpr std::uint32_t kLow = 0x0f0f0f0fu;
   for (int j = 0; j < 4; ++j)
-    for (int c = 0; c < 4; ++c)
-      out[j * 64 + lane * 4 + c] =
-          static_cast<Byte>((q[4 * j + c] & 15) | (q[16 + 4 * j + c] << 4));
+    put_quad(out + j * 64 + lane * 4, (quad_at(q + 4 * j) & kLow) | (quad_at(q + 16 + 4 * j) & kLow)
+                                                                        << 4);
 }
 // Bit j of byte c is bit 4 of k = 4 j + c.
 void put_plane5(Byte* out, int lane, const Byte* q) {
-  for (int c = 0; c < 4; ++c) {
-    unsigned bits = 0;
-    for (int j = 0; j < 8; ++j) bits |= ((q[4 * j + c] >> 4) & 1u) << j;
-    out[lane * 4 + c] = static_cast<Byte>(bits);
-  }
+  std::uint32_t bits = 0;
+  for (int j = 0; j < 8; ++j) bits |= (quad_at(q + 4 * j) >> 4 & 0x01010101u) << j;
+  put_quad(out + lane * 4, bits);
 }
 // Bits 2 (j % 4).. of byte c in plane j / 4 are bits 4-5 of k = 4 j + c.
 void put_plane6(Byte* out, int lane, const Byte* q) {
-  for (int half = 0; half < 2; ++half)
-    for (int c = 0; c < 4; ++c) {
-      unsigned bits = 0;
-      for (int j = 0; j < 4; ++j)
-        bits |= (static_cast<unsigned>(q[16 * half + 4 * j + c]) >> 4) << (2 * j);
-      out[half * 64 + lane * 4 + c] = static_cast<Byte>(bits);
-    }
+  for (int half = 0; half < 2; ++half) {
+    std::uint32_t bits = 0;
+    for (int j = 0; j < 4; ++j)
+      bits |= (quad_at(q + 16 * half + 4 * j) >> 4 & 0x03030303u) << (2 * j);
+    put_quad(out + half * 64 + lane * 4, bits);
+  }
 }
 // Codes of a 5-bit block: nibbles as in Q4_0, bit i of qh is bit 4 of element i.
 void codes5(const Byte* qs, const Byte* qh, Byte* q) {
@@ -59,8 +64,8 @@ void codes5(const Byte* qs, const Byte* qh, Byte* q) {
 }
 
 void pack_q8(const Byte* block, int lane, Byte* unit) {
-  for (int k = 0; k < 32; ++k)
-    unit[k / 4 * 64 + lane * 4 + k % 4] = static_cast<Byte>(block[2 + k] ^ 0x80);  // q + 128
+  for (int j = 0; j < 8; ++j)
+    put_quad(unit + j * 64 + lane * 4, quad_at(block + 2 + 4 * j) ^ 0x80808080u);  // q + 128
   put_half(unit + 512, lane, half_at(block));
 }
 // Q4_0 and Q4_1: their nibbles stand as the packed ones do.
