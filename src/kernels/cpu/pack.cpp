@@ -94,10 +94,10 @@ void pack_q45k(const Byte* block, bool five, int lane, Byte* unit) {
   put_half(unit + 32, lane, half_at(block + 2));
   for (int g = 0; g < 8; ++g) {
     Byte q[32];
-    for (int i = 0; i < 32; ++i) {
-      const Byte pair = qs[g / 2 * 32 + i];
-      const unsigned low = g % 2 ? pair >> 4 : pair & 15u;
-      q[i] = static_cast<Byte>(low | (five ? ((qh[i] >> g) & 1u) << 4 : 0u));
+    for (int i = 0; i < 32; i += 4) {
+      std::uint32_t quad = quad_at(qs + g / 2 * 32 + i) >> (g % 2 * 4) & 0x0f0f0f0fu;
+      if (five) quad |= (quad_at(qh + i) >> g & 0x01010101u) << 4;
+      put_quad(q + i, quad);
     }
     Byte* group = unit + 64 + g * group_bytes;
     put_nibbles(group, lane, q);
@@ -113,10 +113,10 @@ void pack_q6k(const Byte* block, int lane, Byte* unit) {
   for (int g = 0; g < 8; ++g) {
     const int half = g / 4, quarter = g % 4;
     Byte q[32];
-    for (int i = 0; i < 32; ++i) {
-      const Byte pair = ql[half * 64 + quarter % 2 * 32 + i];
-      const unsigned low = quarter < 2 ? pair & 15u : pair >> 4;
-      q[i] = static_cast<Byte>(low | (((qh[half * 32 + i] >> (2 * quarter)) & 3u) << 4));
+    for (int i = 0; i < 32; i += 4) {
+      const std::uint32_t low =
+          quad_at(ql + half * 64 + quarter % 2 * 32 + i) >> (quarter / 2 * 4) & 0x0f0f0f0fu;
+      put_quad(q + i, low | (quad_at(qh + half * 32 + i) >> (2 * quarter) & 0x03030303u) << 4);
     }
     Byte* group = unit + 32 + g * 416;
     put_nibbles(group, lane, q);
