@@ -159,6 +159,7 @@ class RecurrentInvariance : public Invariance {};
 TEST_P(RecurrentInvariance, SameBitsFromSnapshots) {
   EngineFlags flags;
   flags.block_size = 8;
+  flags.num_gpu_blocks_override = 400;
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   SamplingParams sampling;
   sampling.temperature = 0;

@@ -5,6 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "base/check.h"
+
 namespace quire {
 namespace {
 
@@ -138,6 +140,9 @@ SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_m
   result.kv.snapshot_interval = std::max(options.snapshot_interval, options.block_size);
   for (const KvGroup& group : runner.capacity().geometry.groups)
     result.kv.groups.push_back({options.num_blocks, group.window, false});
+  for (const std::int32_t num_blocks : runner.capacity().num_blocks)
+    QUIRE_CHECK(options.num_blocks <= num_blocks, "the cache has {} blocks, the test wants {}",
+                num_blocks, options.num_blocks);
   return result;
 }
 
