@@ -35,7 +35,7 @@ def test_log_tells_each_stage_and_the_sizes(server):
 
 
 def test_sigterm_lets_running_requests_finish(start, model):
-    server = start_small(start, model)
+    server = start_small(start, model, "--shutdown-timeout", "300")
     sock, file = open_stream(server)
     server.send_signal(signal.SIGTERM)
     rest = file.read()
