@@ -35,9 +35,9 @@ std::vector<std::string> model_names() {
 bool has_experts(const std::string& name) {
   std::ifstream file(source_path("tests/golden-quant/" + name + "/golden.json"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  for (const json::value& feature : json::parse(text).as_object().at("features").as_array()) {
-    if (feature.is_string() && std::string_view(feature.get_string()).starts_with("moe "))
-      return true;
+  const json::value golden = json::parse(text);
+  for (const json::value& feature : golden.as_object().at("features").as_array()) {
+    if (std::string_view(feature.as_string()).starts_with("moe ")) return true;
   }
   return false;
 }
