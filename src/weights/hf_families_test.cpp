@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/source_path.h"
 #include "weights/config_fields.h"
 #include "weights/model_config.h"
 #include "weights/test_files.h"
@@ -236,10 +237,8 @@ std::string text_of(const fs::path& path) {
 }
 
 TEST(HfFamilies, EveryGoldenConfigParses) {
-  const fs::path golden = fs::path(__FILE__).parent_path() / "../../tests/golden";
-  std::error_code error;
   int folders = 0;
-  for (const auto& entry : fs::directory_iterator(golden, error)) {
+  for (const auto& entry : fs::directory_iterator(source_path("tests/golden"))) {
     if (!fs::exists(entry.path() / "config.json")) continue;
     SCOPED_TRACE(entry.path().filename().string());
     ++folders;
@@ -247,7 +246,7 @@ TEST(HfFamilies, EveryGoldenConfigParses) {
                                         text_of(entry.path() / "generation_config.json"));
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config->vocab_size, 512);
-    EXPECT_EQ(config->hidden_size, 64);
+    EXPECT_EQ(config->hidden_size, entry.path().filename() == "bloom_post_norm" ? 96 : 64);
     EXPECT_EQ(config->norm_eps,
               config->architecture == "opt" || config->architecture == "dbrx" ? 1e-5 : 1e-3);
     EXPECT_THAT(config->eos_ids, ::testing::ElementsAre(1, 3));
@@ -255,7 +254,7 @@ TEST(HfFamilies, EveryGoldenConfigParses) {
                 config->layer_types.size() == static_cast<std::size_t>(config->num_layers));
     EXPECT_EQ(config->fields.text("model_type", ""), config->architecture);
   }
-  EXPECT_EQ(error ? 68 : folders, 68) << "or no golden set beside the sources";
+  EXPECT_GE(folders, 75);
 }
 
 }  // namespace
