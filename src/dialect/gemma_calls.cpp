@@ -8,7 +8,6 @@ namespace {
 
 using Match = TextReader::Match;
 constexpr std::string_view kCall = "call:";
-constexpr std::size_t kMaxNameBytes = 256;
 constexpr std::size_t kMaxDepth = 128;
 constexpr std::size_t kMaxWordBytes = 64 << 10;
 
@@ -218,12 +217,9 @@ bool GemmaCalls::broken() {
 
 bool GemmaCalls::after() {
   if (!skip_space()) return false;
-  const Match end = reader().starts_with(format_.end);
-  if (end == Match::kMaybe) return false;
+  const Match end = take_mark({&format_.end, 1});
   if (end == Match::kNo) return not_a_call();
-  reader().take(format_.end.size());
-  forget_attempt();
-  return true;
+  return end == Match::kYes;
 }
 
 void GemmaCalls::cut() {

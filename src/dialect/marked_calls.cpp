@@ -201,15 +201,9 @@ bool MarkedCalls::broken() {
 
 bool MarkedCalls::after() {
   if (!skip_space()) return false;
-  bool maybe = false;
-  for (const auto mark : format_.after) {
-    const auto here = reader().starts_with(mark);
-    maybe |= here == TextReader::Match::kMaybe;
-    if (here != TextReader::Match::kYes) continue;
-    reader().take(mark.size());
-    forget_attempt();
-    return true;
-  }
+  const TextReader::Match end = take_mark(format_.after);
+  if (end == TextReader::Match::kYes) return true;
+  bool maybe = end == TextReader::Match::kMaybe;
   TextReader::Match mark{};
   if (!bare_) {
     if (take_begin(&mark)) {

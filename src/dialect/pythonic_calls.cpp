@@ -6,8 +6,6 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 256;
-
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '-';
@@ -85,7 +83,7 @@ bool PythonicCalls::name() {
   function_ = rest.substr(0, size);
   if (!marked_ && !tools().has(function_)) return not_a_call();
   attempt(size + 1);
-  begun_ = any_param_ = false;
+  begun_ = false;
   where_ = Where::kKey;
   return true;
 }
@@ -96,13 +94,6 @@ void PythonicCalls::ensure_call() {
   forget_attempt();
 }
 
-void PythonicCalls::add_key() {
-  arguments(any_param_ ? ", " : "{");
-  arguments(quoted(key_));
-  arguments(": ");
-  any_param_ = true;
-}
-
 // key=, or the call's end
 bool PythonicCalls::key() {
   if (!skip_space()) return false;
@@ -110,7 +101,7 @@ bool PythonicCalls::key() {
   if (rest.front() == ')') {
     ensure_call();
     reader().take(1);
-    arguments(any_param_ ? "}" : "{}");
+    end_parameters();
     where_ = Where::kNext;
     return true;
   }
@@ -163,7 +154,7 @@ bool PythonicCalls::value() {
   const auto json = python_to_json(trimmed(rest.substr(0, size)));
   if (!json || (rest[size] != ',' && rest[size] != ')')) return not_a_call();
   ensure_call();
-  add_key();
+  begin_parameter(key_);
   arguments(*json);
   reader().take(size + (rest[size] == ',' ? 1 : 0));
   where_ = Where::kKey;
@@ -191,16 +182,9 @@ bool PythonicCalls::next() {
 
 bool PythonicCalls::after() {
   if (!skip_space()) return false;
-  bool maybe = false;
-  for (const auto mark : format_.after) {
-    const auto here = reader().starts_with(mark);
-    maybe |= here == TextReader::Match::kMaybe;
-    if (here != TextReader::Match::kYes) continue;
-    reader().take(mark.size());
-    forget_attempt();
-    return true;
-  }
-  return maybe ? false : not_a_call();
+  const TextReader::Match end = take_mark(format_.after);
+  if (end == TextReader::Match::kNo) return not_a_call();
+  return end == TextReader::Match::kYes;
 }
 
 void PythonicCalls::cut() {
@@ -208,7 +192,7 @@ void PythonicCalls::cut() {
   if (where_ != Where::kKey && where_ != Where::kValue) return;
   ensure_call();
   if (where_ == Where::kValue) {
-    add_key();
+    begin_parameter(key_);
     arguments(trimmed(reader().rest()));
   }
   reader().take(reader().rest().size());

@@ -34,14 +34,13 @@ class PythonicCalls : public ToolParser {
   bool after();
   bool not_a_call();
   void ensure_call();
-  void add_key();
   // Bytes of the literal at hand before the comma or bracket that ends it; false: not yet there.
   bool value_end(std::size_t* size);
 
   const PythonicFormat format_;
   std::vector<std::string_view> outside_marks_;
   Where where_ = Where::kOutside;
-  bool marked_ = false, in_list_ = false, begun_ = false, any_param_ = false;
+  bool marked_ = false, in_list_ = false, begun_ = false;
   std::string function_, key_;
   // How far the literal has been looked through.
   std::size_t seen_ = 0;

@@ -6,7 +6,6 @@ namespace quire {
 namespace {
 
 using Match = TextReader::Match;
-constexpr std::size_t kMaxNameBytes = 256;
 
 // name="f" string="true" -> f; f -> f
 std::string_view unquoted(std::string_view text) {
@@ -83,7 +82,6 @@ bool TagCalls::name() {
   if (!is_function_name(function)) return not_a_call();
   reader().take(found.before + (format_.take_name_end ? format_.name_ends[found.mark].size() : 0));
   function_ = function;
-  any_param_ = false;
   begin_call(std::move(function));
   where_ = Where::kParams;
   return true;
@@ -91,7 +89,7 @@ bool TagCalls::name() {
 
 void TagCalls::end_call() {
   forget_attempt();
-  arguments(any_param_ ? "}" : "{}");
+  end_parameters();
   where_ = Where::kAfter;
 }
 
@@ -132,13 +130,6 @@ bool TagCalls::key() {
   return true;
 }
 
-void TagCalls::add_key() {
-  arguments(any_param_ ? ", " : "{");
-  arguments(quoted(key_));
-  arguments(": ");
-  any_param_ = true;
-}
-
 bool TagCalls::value_begin() {
   if (!format_.value_begin.empty()) {
     if (!skip_space()) return false;
@@ -149,7 +140,7 @@ bool TagCalls::value_begin() {
   }
   value_started_ = false;
   if (type_ == ParamType::kString) {
-    add_key();
+    begin_parameter(key_);
     arguments("\"");
     where_ = Where::kText;
   } else {
@@ -189,7 +180,7 @@ bool TagCalls::other_value() {
   std::string_view value = reader().rest().substr(0, found.before);
   if (value.starts_with('\n')) value.remove_prefix(1);
   if (value.ends_with('\n')) value.remove_suffix(1);
-  add_key();
+  begin_parameter(key_);
   arguments(value_as_json(value, type_));
   reader().take(found.before + format_.value_end.size());
   where_ = Where::kParams;
@@ -198,12 +189,8 @@ bool TagCalls::other_value() {
 
 bool TagCalls::after() {
   if (!skip_space()) return false;
-  const Match end = reader().starts_with(format_.end);
-  if (end == Match::kYes) {
-    reader().take(format_.end.size());
-    forget_attempt();
-    return true;
-  }
+  const Match end = take_mark({&format_.end, 1});
+  if (end == Match::kYes) return true;
   const bool nested = !format_.call_begin.empty();
   const Match next = nested ? reader().starts_with(format_.call_begin) : Match::kNo;
   if (next == Match::kYes) {
@@ -221,7 +208,7 @@ void TagCalls::cut() {
   if (where_ == Where::kText) {
     reader().take(reader().rest().size());  // the line break that was held back
   } else if (where_ == Where::kValue && !reader().empty()) {
-    add_key();
+    begin_parameter(key_);
     arguments(trimmed(reader().take(reader().rest().size())));
   } else if (where_ == Where::kParams || where_ == Where::kKey || where_ == Where::kValueBegin) {
     reader().take(reader().rest().size());  // a torn tag inside the call

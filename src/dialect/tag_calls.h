@@ -38,14 +38,12 @@ class TagCalls : public ToolParser {
   bool after();
   bool not_a_call();
   void end_call();
-  void add_key();
 
   const TagFormat format_;
   std::vector<std::string_view> outside_marks_;
   Where where_ = Where::kOutside;
   std::string function_, key_;
   ParamType type_ = ParamType::kUnknown;
-  bool any_param_ = false;
   bool value_started_ = false;  // the line break at its beginning, which is no part of it, is past
 };
 

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "dialect/json_text.h"
+
 namespace quire {
-namespace {
-
-constexpr std::size_t kMaxNameBytes = 256;
-
-}  // namespace
 
 void ToolParser::run(Parsed* out) {
   out_ = out;
@@ -57,10 +54,18 @@ void ToolParser::begin_call(std::string name) {
   held_space_.clear();
   fresh_ = true;
   line_blank_ = true;
+  any_param_ = false;
   out_->begin_call(num_calls_++, std::move(name));
 }
 
 void ToolParser::arguments(std::string_view json) { out_->add_arguments(num_calls_ - 1, json); }
+
+void ToolParser::begin_parameter(std::string_view key) {
+  arguments(any_param_ ? ", " : "{");
+  arguments(quoted(key));
+  arguments(": ");
+  any_param_ = true;
+}
 
 std::string_view ToolParser::attempt(std::size_t n) {
   const std::string_view taken = reader_.take(n);
@@ -71,6 +76,20 @@ std::string_view ToolParser::attempt(std::size_t n) {
 void ToolParser::give_back() {
   const std::string back = std::exchange(attempt_, {});
   text(back);
+}
+
+TextReader::Match ToolParser::take_mark(std::span<const std::string_view> marks) {
+  using Match = TextReader::Match;
+  bool maybe = false;
+  for (const std::string_view mark : marks) {
+    const Match here = reader_.starts_with(mark);
+    maybe |= here == Match::kMaybe;
+    if (here != Match::kYes) continue;
+    reader_.take(mark.size());
+    forget_attempt();
+    return Match::kYes;
+  }
+  return maybe ? Match::kMaybe : Match::kNo;
 }
 
 bool ToolParser::skip_space() {

@@ -6,12 +6,15 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "dialect/reply_parser.h"
 #include "dialect/text_reader.h"
 #include "dialect/tool_set.h"
 
 namespace quire {
+
+constexpr std::size_t kMaxNameBytes = 256;  // of a function, or of a parameter
 
 class ToolParser : public ReplyParser {
  public:
@@ -34,10 +37,16 @@ class ToolParser : public ReplyParser {
   bool line_is_blank() const { return line_blank_; }
   void begin_call(std::string name);  // forgets the attempt
   void arguments(std::string_view json);
+  // Arguments that come one parameter at a time: its key, after which its value is given to
+  // arguments(); and the end of the last one, or of none.
+  void begin_parameter(std::string_view key);
+  void end_parameters() { arguments(any_param_ ? "}" : "{}"); }
   // Removes n bytes that may belong to a call; give_back() makes them content.
   std::string_view attempt(std::size_t n);
   void give_back();
   void forget_attempt() { attempt_.clear(); }  // it was mere punctuation of calls
+  // Takes the first of the marks that stands here, and with it the attempt. kMaybe: more text tells.
+  TextReader::Match take_mark(std::span<const std::string_view> marks);
   // attempt() of white space; true when something else follows.
   bool skip_space();
 
@@ -51,6 +60,7 @@ class ToolParser : public ReplyParser {
   std::string held_space_;
   bool fresh_ = true;  // no text of the user since the beginning or the last call
   bool line_blank_ = true;
+  bool any_param_ = false;  // of the call at hand, by begin_parameter
   std::int32_t num_calls_ = 0;
 };
 
