@@ -174,6 +174,7 @@ TensorView DummyWeights::made_up(std::string_view name, const Shape& shape) cons
 
 std::vector<std::string> DummyWeights::names() const {
   std::vector<std::string> names;
+  names.reserve(shapes_.size());
   for (const auto& [name, shape] : shapes_) names.push_back(name);
   return names;
 }

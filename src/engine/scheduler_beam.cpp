@@ -118,6 +118,7 @@ void Scheduler::end_round(BeamGroup& group, std::vector<SequenceUpdate>& updates
   }
   keep_best(group);
   std::vector<double> scores;
+  scores.reserve(group.complete.size());
   for (const auto& hypothesis : group.complete) scores.push_back(hypothesis.score);
   const std::int32_t longest = std::min(any.num_prompt + stop.max_tokens, options_.max_model_len);
   if (at_limit || round.beams.empty() ||

@@ -10,6 +10,7 @@ namespace {
 
 std::vector<std::int32_t> blocks_per_group(const KvCacheOptions& options) {
   std::vector<std::int32_t> result;
+  result.reserve(options.groups.size() + 1);
   for (const auto& group : options.groups) result.push_back(group.num_blocks);
   result.push_back(options.num_snapshots);
   return result;

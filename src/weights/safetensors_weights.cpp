@@ -54,6 +54,7 @@ TensorView SafetensorsWeights::find(std::string_view name) const {
 
 std::vector<std::string> SafetensorsWeights::names() const {
   std::vector<std::string> names;
+  names.reserve(tensors_.size());
   for (const auto& [name, view] : tensors_) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
