@@ -51,7 +51,7 @@ bench-loading: build .venv/setup.stamp ## how fast 1 GB of bfloat16 weights load
 	$(PYTHON) bench/compare/loading.py $(ARGS)
 
 .PHONY: lint
-lint: build/build.ninja ## formatting, clang-tidy, the include graph, file sizes
+lint: build ## formatting, clang-tidy, the include graph, file sizes
 	scripts/setup.sh lint
 	scripts/format.sh --check
 	$(PYTHON) scripts/check_include_dag.py
@@ -65,7 +65,7 @@ format: .venv/setup.stamp ## format the C++ sources in place
 
 .PHONY: clean
 clean: ## remove what was built (models and .venv stay)
-	rm -rf build build-dev build-tsan build-relassert build-fuzz build-neon
+	rm -rf build build-dev build-tsan build-relassert build-fuzz build-neon build-lint
 
 .PHONY: setup
 setup: ## install what building and testing needs

@@ -17,11 +17,14 @@ endif()
 # What runs once, or waits for the network, is optimized little: it halves the time that GoogleTest's macros, CLI11
 # and Asio take to compile. Sanitizer presets are built without optimization but for what computes; kernels lose
 # their -O3 there, and their checks become calls, or one file of theirs takes two minutes.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(QUIRE_COLD_OPTIMIZE -O1)
-set(QUIRE_HOT_OPTIMIZE "")
+set(QUIRE_WARM_OPTIMIZE "")
+set(QUIRE_HOT_OPTIMIZE -O3)
 set(QUIRE_KERNEL_OPTIMIZE -O3)
 if(QUIRE_SANITIZE)
   set(QUIRE_COLD_OPTIMIZE -O0)
+  set(QUIRE_WARM_OPTIMIZE -O1)
   set(QUIRE_HOT_OPTIMIZE -O1)
   set(QUIRE_KERNEL_OPTIMIZE -O1)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_SANITIZE MATCHES "address")

@@ -118,7 +118,7 @@ bool GemmaCalls::key() {
   if (name.size() >= 2 && name.front() == '"' && name.back() == '"')
     name = name.substr(1, name.size() - 2);
   separate();
-  arguments(quoted(name));
+  arguments(json_quoted(name));
   arguments(":");
   reader().take(size + 1);
   where_ = Where::kValue;

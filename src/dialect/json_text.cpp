@@ -15,7 +15,7 @@ void append_escaped(std::string_view text, std::string& out) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string out = "\"";
   append_escaped(text, out);
   return out + '"';
@@ -36,13 +36,13 @@ bool is_json(std::string_view text) {
 }
 
 std::string value_as_json(std::string_view text, ParamType type) {
-  if (type == ParamType::kString) return quoted(text);
+  if (type == ParamType::kString) return json_quoted(text);
   const std::string_view value = trimmed(text);
   if (type == ParamType::kStringOrNull)
-    return value == "null" || value == "None" ? "null" : quoted(text);
+    return value == "null" || value == "None" ? "null" : json_quoted(text);
   if (is_json(value)) return std::string(value);
   if (auto literal = python_to_json(value)) return *literal;
-  return quoted(text);
+  return json_quoted(text);
 }
 
 void append_json_byte(char c, bool in_string, std::string& out) {

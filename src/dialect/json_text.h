@@ -11,7 +11,7 @@ namespace quire {
 // Appends `text` as it stands inside a JSON string: quotes, backslashes, control characters
 // escaped.
 void append_escaped(std::string_view text, std::string& out);
-std::string quoted(std::string_view text);
+std::string json_quoted(std::string_view text);
 // Is all of `text` (but white space around it) one JSON value?
 bool is_json(std::string_view text);
 // The JSON text of a value that a model wrote bare, for a parameter of this type: JSON or a Python

@@ -143,7 +143,7 @@ class Reader {
     }
     if (text_.empty()) return false;
     text_.remove_prefix(1);
-    out_ += quoted(value);
+    out_ += json_quoted(value);
     return true;
   }
 

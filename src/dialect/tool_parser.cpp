@@ -62,7 +62,7 @@ void ToolParser::arguments(std::string_view json) { out_->add_arguments(num_call
 
 void ToolParser::begin_parameter(std::string_view key) {
   arguments(any_param_ ? ", " : "{");
-  arguments(quoted(key));
+  arguments(json_quoted(key));
   arguments(": ");
   any_param_ = true;
 }
