@@ -10,8 +10,10 @@
 
 #include "app/commands.h"
 #include "app/load.h"
+#include "app/profile.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/trace.h"
 
 namespace quire {
 namespace {
@@ -19,16 +21,18 @@ namespace {
 struct BenchFlags {
   EngineFlags engine;
   int prefill = 512, decode = 64, batch = 1, context = 64, repeat = 3;
+  SamplingParams sampling;
+  std::string profile;
   bool verbose = false;
 };
 
 // Drives the executor directly with plans: no threads in between.
 class Driver {
  public:
-  Driver(ModelRunner& runner, std::int32_t block_size, std::int64_t vocab, int batch)
+  Driver(ModelRunner& runner, std::int32_t block_size, std::int64_t vocab, int batch,
+         const SamplingParams& sampling)
       : runner_(runner), block_size_(block_size), vocab_(vocab), batch_(batch) {
-    auto params = std::make_shared<SamplingParams>();
-    params->temperature = 0;
+    auto params = std::make_shared<SamplingParams>(sampling);
     for (int s = 0; s < batch_; ++s)
       pending_.push_back({SlotId{s}, params, std::make_shared<std::vector<TokenId>>()});
   }
@@ -48,6 +52,7 @@ class Driver {
       for (int b = 0; b < blocks; ++b) plan.block_table[0].push_back(s * blocks_per_sequence_ + b);
       plan.table_begin[0].push_back(static_cast<std::int32_t>(plan.block_table[0].size()));
     }
+    const TraceSpan span(TraceKind::kStep, plan.num_tokens());
     const double begin = now_s();
     runner_.submit(plan);
     runner_.sample({});
@@ -71,6 +76,9 @@ double median(std::vector<double> values) {
 
 int run_bench(const BenchFlags& flags) {
   set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  const ProfileRun profile;
+  if (Status status = ProfileRun::start(flags.profile, ProfileRun::Signals::kEndProcess); !status)
+    return fail(status.error());
   EngineFlags engine = flags.engine;
   const int block = engine.block_size;
   const int per_sequence =
@@ -81,7 +89,7 @@ int run_bench(const BenchFlags& flags) {
       std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
   Result<LoadedModel> model = load_model(engine);
   if (!model) return fail(model.error());
-  Driver driver(*model->runner, block, model->config.vocab_size, flags.batch);
+  Driver driver(*model->runner, block, model->config.vocab_size, flags.batch, flags.sampling);
   driver.set_blocks_per_sequence(per_sequence);
   std::vector<double> prefill, decode;
   for (int r = 0; r <= flags.repeat; ++r) {  // the first round warms up
@@ -117,9 +125,16 @@ Command add_bench_engine(CLI::App& command) {
   command.add_option("--context", flags->context, "Tokens in the cache before decoding")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  flags->sampling.temperature = 0;
+  command.add_option("--temperature", flags->sampling.temperature, "0: greedy")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command.add_option("--top-p", flags->sampling.top_p)->check(CLI::Range(0.0, 1.0));
+  command.add_option("--top-k", flags->sampling.top_k, "0: off")->check(CLI::Range(0, 1 << 24));
   command.add_option("--repeat", flags->repeat, "Rounds; medians are printed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  add_profile_flag(command, &flags->profile);
   command.add_flag("--verbose", flags->verbose, "Show loading");
   return [flags] { return run_bench(*flags); };
 }

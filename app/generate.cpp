@@ -7,6 +7,7 @@
 
 #include "app/ask.h"
 #include "app/commands.h"
+#include "app/profile.h"
 #include "base/log.h"
 
 namespace quire {
@@ -15,13 +16,16 @@ namespace {
 struct GenerateFlags {
   EngineFlags engine;
   AskOptions ask;
-  std::string prompt;
+  std::string prompt, profile;
   bool verbose = false;
 };
 
 int run_generate(GenerateFlags flags) {
   set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
   if (flags.prompt.empty()) flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+  const ProfileRun profile;
+  if (Status status = ProfileRun::start(flags.profile, ProfileRun::Signals::kEndProcess); !status)
+    return fail(status.error());
   flags.engine.max_num_seqs = 1;
   flags.ask.seed = flags.engine.seed;
   Result<LoadedModel> model = load_model(flags.engine);
@@ -67,6 +71,7 @@ Command add_generate(CLI::App& command) {
   command.add_option("--top-k", flags->ask.top_k, "0: off")->capture_default_str();
   command.add_option("--stop", flags->ask.stop, "Text that ends the output (repeatable)");
   command.add_flag("--ignore-eos", flags->ask.ignore_eos, "Go on after the end token");
+  add_profile_flag(command, &flags->profile);
   command.add_flag("--verbose", flags->verbose, "Show loading and tok/s");
   return [flags] { return run_generate(*flags); };
 }

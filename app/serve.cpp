@@ -15,6 +15,7 @@
 #include "app/commands.h"
 #include "app/flag_checks.h"
 #include "app/load.h"
+#include "app/profile.h"
 #include "app/server_parts.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -67,6 +68,7 @@ class EndSignals {
         sigwait(&set, &signal);
         if (!serving_.exchange(false)) {
           log_warning("signal {}: ending at once", signal);
+          ProfileRun::finish();
           _exit(0);
         }
         first_ = signal;
@@ -90,6 +92,7 @@ void end_after(double seconds) {
   std::thread([seconds] {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     log_error("shutting down took longer than its limit: ending at once");
+    ProfileRun::finish();
     _exit(0);
   }).detach();
 }
@@ -126,6 +129,7 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_flag("--disable-fastapi-docs", server.disable_docs, "No /openapi.json and no /docs");
   command.add_flag("--enable-offline-docs", server.offline_docs,
                    "Accepted: /docs is always offline");
+  add_profile_flag(command, &server.profile);
   command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -156,6 +160,9 @@ int run_serve(const ServeFlags& flags) {
   set_log_level(flags.log_level);
   // Never destroyed: its thread lives as long as the process.
   static EndSignals& signals = *new EndSignals();
+  const ProfileRun profile;
+  if (Status status = ProfileRun::start(flags.server.profile, ProfileRun::Signals::kLeft); !status)
+    return fail(status.error());
   Result<LoadedModel> model = load_model(flags.engine);
   if (!model) return fail(model.error());
   ServerOptions options = flags.server;

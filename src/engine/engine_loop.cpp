@@ -1,6 +1,8 @@
 // The engine thread; see engine_loop.h.
 #include "engine/engine_loop.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -8,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/trace.h"
 
 namespace quire {
 namespace {
@@ -25,6 +28,7 @@ EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, Engi
     : executor_(executor), shared_(shared), observer_(observer), scheduler_(options) {}
 
 void EngineLoop::run() {
+  pthread_setname_np(pthread_self(), "engine");
   publish();
   while (take_messages()) {
     if (scheduler_.has_work()) step();
@@ -64,22 +68,34 @@ void EngineLoop::handle(CheckIntegrity message) {
 
 // One step of the engine, from what is known to what was drawn.
 void EngineLoop::step() {
+  const TraceSpan span(TraceKind::kStep);
   expire(now_s());
   if (!scheduler_.has_work()) return publish();
-  StepPlan plan = scheduler_.plan(now_s(), costs_.costs());
+  StepPlan plan = make_plan();
   idle_plans_ = plan.rows.empty() ? idle_plans_ + 1 : 0;
   QUIRE_CHECK(idle_plans_ < 1000, "the scheduler has work but plans nothing");
   if (plan.empty()) return;
 
   const StepResult result = execute(plan);
   const double time_s = now_s();
-  std::vector<SequenceUpdate> updates = scheduler_.apply(plan, result, time_s);
+  std::vector<SequenceUpdate> updates = apply(plan, result, time_s);
 #ifdef QUIRE_DEBUG_CHECKS
   const Status status = scheduler_.check_integrity();
   QUIRE_CHECK(status.has_value(), "after step {}: {}", plan.step, status.error().message);
 #endif
   deliver(std::move(updates), time_s);
   scheduler_.recycle(std::move(plan));
+}
+
+StepPlan EngineLoop::make_plan() {
+  const TraceSpan span(TraceKind::kPlan);
+  return scheduler_.plan(now_s(), costs_.costs());
+}
+
+std::vector<SequenceUpdate> EngineLoop::apply(const StepPlan& plan, const StepResult& result,
+                                              double time_s) {
+  const TraceSpan span(TraceKind::kApply, static_cast<std::int64_t>(plan.rows.size()));
+  return scheduler_.apply(plan, result, time_s);
 }
 
 // Requests whose time has passed end with an error that says what to change.
@@ -113,7 +129,7 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   publish();
   masks_.start(scheduler_.grammars(plan));
   executor_->submit(plan);
-  executor_->sample(masks_.finish());
+  executor_->sample(finish_masks());
   StepResult result = executor_->wait();
   const double step_s = now_s() - start_s;
   stats_.step_in_flight = false;
@@ -125,7 +141,13 @@ StepResult EngineLoop::execute(const StepPlan& plan) {
   return result;
 }
 
+std::span<const TokenMask> EngineLoop::finish_masks() {
+  const TraceSpan span(TraceKind::kMasks);
+  return masks_.finish();
+}
+
 void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
+  const TraceSpan span(TraceKind::kOutput, static_cast<std::int64_t>(updates.size()));
   for (const SequenceUpdate& update : updates) {
     const bool prompt_done = update.first_token || update.tokens.empty();
     if (prompt_done && !update.forked) stats_.prompt_tokens += update.prompt_tokens;

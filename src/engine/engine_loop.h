@@ -3,6 +3,9 @@
 // the Executor.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "engine/engine_log.h"
 #include "engine/engine_shared.h"
 #include "engine/mask_filler.h"
@@ -33,7 +36,10 @@ class EngineLoop {
 
   void step();
   void expire(double time_s);
+  StepPlan make_plan();
   StepResult execute(const StepPlan& plan);
+  std::span<const TokenMask> finish_masks();
+  std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double time_s);
   void deliver(std::vector<SequenceUpdate> updates, double time_s);
   void publish();
   Status check_idle_integrity() const;

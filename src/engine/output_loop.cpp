@@ -1,10 +1,13 @@
 // The output thread; see output_loop.h.
 #include "engine/output_loop.h"
 
+#include <pthread.h>
+
 #include <utility>
 #include <variant>
 
 #include "base/clock.h"
+#include "base/trace.h"
 
 namespace quire {
 
@@ -18,6 +21,7 @@ OutputLoop::OutputLoop(EngineShared* shared, const Tokenizer* tokenizer, EngineO
       }) {}
 
 void OutputLoop::run() {
+  pthread_setname_np(pthread_self(), "output");
   for (;;) {
     std::vector<OutputMessage> messages = shared_->outbox.wait();
     if (messages.empty()) return;
@@ -38,6 +42,7 @@ void OutputLoop::handle(FailOutput message) {
 }
 
 void OutputLoop::handle(StepOutput message) {
+  const TraceSpan span(TraceKind::kOutput, static_cast<std::int64_t>(message.updates.size()));
   for (SequenceUpdate& update : message.updates) {
     const RequestId id = update.id;
     if (processor_.apply(std::move(update), message.time_s)) ended(id);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/trace.h"
 
 namespace quire {
 namespace {
@@ -64,6 +65,18 @@ void ModelRunner::warm_up() {
 void ModelRunner::submit(const StepPlan& plan) {
   QUIRE_CHECK(!in_flight_, "a step is in flight already");
   in_flight_ = true;
+  prepare(plan);
+  if (plan.rows.empty()) return;
+  const TraceSpan span(TraceKind::kForward, plan.num_tokens());
+  model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
+  copy_blocks(plan.fork_copies);
+  save_states(plan);
+  pool_rows(plan);
+}
+
+// Everything that comes before the forward pass.
+void ModelRunner::prepare(const StepPlan& plan) {
+  const TraceSpan span(TraceKind::kPrepare, plan.num_tokens());
   update_slots(plan);
   result_.step = plan.step;
   result_.rows.assign(plan.rows.size(), {});
@@ -74,10 +87,6 @@ void ModelRunner::submit(const StepPlan& plan) {
   if (plan.rows.empty()) return;
   build_input(plan);
   workspace_->reset();
-  model_->forward(input_, *cache_, *workspace_, hidden_.as<float>());
-  copy_blocks(plan.fork_copies);
-  save_states(plan);
-  pool_rows(plan);
 }
 
 void ModelRunner::sample(std::span<const TokenMask> masks) {
@@ -233,18 +242,25 @@ void ModelRunner::collect_wanted() {
   }
 }
 
+// Logits of `count` wanted rows from `begin` on.
+void ModelRunner::compute_logits(std::size_t begin, std::int64_t count) {
+  const TraceSpan span(TraceKind::kLogits, count);
+  const std::int64_t hidden = model_->hidden_size;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(
+        wanted_hidden_.as<float>() + i * hidden,
+        hidden_.as<float>() + wanted_[begin + static_cast<std::size_t>(i)].input_row * hidden,
+        float_bytes(hidden));
+  }
+  model_->logits(wanted_hidden_.as<float>(), count, *workspace_, logits_.as<float>());
+}
+
 void ModelRunner::run_logits() {
-  const std::int64_t hidden = model_->hidden_size, vocab = model_->vocab_size;
+  const std::int64_t vocab = model_->vocab_size;
   for (std::size_t begin = 0; begin < wanted_.size(); begin += kLogitsSlice) {
     const auto count =
         static_cast<std::int64_t>(std::min<std::size_t>(kLogitsSlice, wanted_.size() - begin));
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(
-          wanted_hidden_.as<float>() + i * hidden,
-          hidden_.as<float>() + wanted_[begin + static_cast<std::size_t>(i)].input_row * hidden,
-          float_bytes(hidden));
-    }
-    model_->logits(wanted_hidden_.as<float>(), count, *workspace_, logits_.as<float>());
+    compute_logits(begin, count);
     if (logits_hook_) {
       std::vector<std::int32_t> rows, positions;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -253,6 +269,7 @@ void ModelRunner::run_logits() {
       }
       logits_hook_(plan_, rows, positions, logits_.as<float>());
     }
+    const TraceSpan span(TraceKind::kSample, count);
     backend_->parallel_for(count, [&](std::int64_t i) {
       finish_row(wanted_[begin + static_cast<std::size_t>(i)], logits_.as<float>() + i * vocab);
     });

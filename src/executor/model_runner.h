@@ -53,11 +53,13 @@ class ModelRunner final : public Executor {
     std::int32_t plan_row, input_row, position;
   };
 
+  void prepare(const StepPlan& plan);
   void update_slots(const StepPlan& plan);
   void build_input(const StepPlan& plan);
   const TokenMask& mask_of(std::size_t plan_row) const;
   bool take_only(std::size_t plan_row);
   void collect_wanted();
+  void compute_logits(std::size_t begin, std::int64_t count);
   void run_logits();
   void finish_row(const Wanted& wanted, float* logits);
   void draw(SlotId slot, std::span<float> logits, std::size_t plan_row, StepResult::Row& out);

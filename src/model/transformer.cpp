@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "base/trace.h"
 #include "model/layers/attention.h"
 #include "model/layers/mla.h"
 #include "model/layers/mlp.h"
@@ -194,11 +195,12 @@ void Transformer::forward(const ModelInput& input, KvCache& cache, Workspace& wo
   tables_.clear();
   for (const Rope& rope : ropes_) tables_.push_back(rope.table(backend_, workspace, input));
   const Step step{input, {input, tables_, cache, states_}, workspace, rows, hidden, normed, branch};
-  for (const Layer& layer : layers_) {
-    if (layer.parallel) {
-      run_parallel(layer, step);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const TraceSpan span = TraceSpan::of_layer(i);
+    if (layers_[i].parallel) {
+      run_parallel(layers_[i], step);
     } else {
-      run_sequential(layer, step);
+      run_sequential(layers_[i], step);
     }
   }
   workspace.release_to(mark);

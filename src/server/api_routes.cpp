@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "base/trace.h"
 #include "server/api_server_impl.h"
 #include "server/docs_page.h"
 #include "server/generation_call.h"
@@ -200,6 +201,20 @@ void ApiServer::Impl::docs(HttpRequest&, const ExchangePtr& exchange) {
 
 void ApiServer::Impl::reset_prefix_cache(HttpRequest&, const ExchangePtr& exchange) {
   exchange->send(json_response(json::object{{"success", parts.generator->reset_prefix_cache()}}));
+}
+
+void ApiServer::Impl::start_profile(HttpRequest&, const ExchangePtr& exchange) {
+  start_trace(options.profile);
+  exchange->send(json_response(json::object{{"status", "ok"}}));
+}
+
+// On the pool: the file may be large.
+void ApiServer::Impl::stop_profile(HttpRequest&, const ExchangePtr& exchange) {
+  on_pool(exchange, [exchange] {
+    const Status status = finish_trace();
+    exchange->send(status ? json_response(json::object{{"status", "ok"}})
+                          : error_response(status.error()));
+  });
 }
 
 }  // namespace quire

@@ -51,6 +51,8 @@ const std::vector<ApiServer::Impl::Route>& ApiServer::Impl::routes() {
       {{"/load", "GET, HEAD", "Requests that run", nullptr, "Load"}, &Impl::load},
       {{"/reset_prefix_cache", "POST", "Forget cached prefixes", nullptr, "Status"},
        &Impl::reset_prefix_cache},
+      {{"/start_profile", "POST", "Record from now on", nullptr, "Status"}, &Impl::start_profile},
+      {{"/stop_profile", "POST", "Write the recording", nullptr, "Status"}, &Impl::stop_profile},
       {{"/openapi.json", "GET, HEAD", "This document", nullptr, "Status"}, &Impl::openapi},
       {{"/docs", "GET, HEAD", "This document as a page", nullptr, "Page"}, &Impl::docs},
   };
@@ -77,6 +79,7 @@ std::string ApiServer::Impl::strip_root(const std::string& path) const {
 
 bool ApiServer::Impl::switched_off(const ServerOptions& options, std::string_view path) {
   if (path == "/openapi.json" || path == "/docs") return options.disable_docs;
+  if (path == "/start_profile" || path == "/stop_profile") return options.profile.empty();
   return path == "/tokenizer_info" && !options.enable_tokenizer_info;
 }
 

@@ -54,6 +54,8 @@ struct ApiServer::Impl {
   void metrics(HttpRequest& request, const ExchangePtr& exchange);
   void load(HttpRequest& request, const ExchangePtr& exchange);
   void reset_prefix_cache(HttpRequest& request, const ExchangePtr& exchange);
+  void start_profile(HttpRequest& request, const ExchangePtr& exchange);
+  void stop_profile(HttpRequest& request, const ExchangePtr& exchange);
   void render_completion(HttpRequest& request, const ExchangePtr& exchange);
   void render_chat(HttpRequest& request, const ExchangePtr& exchange);
   void tokenizer_info(HttpRequest& request, const ExchangePtr& exchange);

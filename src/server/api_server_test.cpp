@@ -365,8 +365,8 @@ TEST(ApiServer, ParametersReachTheEngine) {
   EXPECT_EQ(chat->stop.max_tokens, 256 - static_cast<int>(chat->prompt->size()));
 }
 
-// Of an answer's length: the request's own, else the model's default (a completion's is 16); the limit
-// that the operator set holds for all.
+// Of an answer's length: the request's own, else the model's default (a completion's is 16); the
+// limit that the operator set holds for all.
 TEST(ApiServer, DefaultAndLimitOfNewTokens) {
   ServerOptions options;
   options.sampling.max_new_tokens = 40;

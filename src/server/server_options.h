@@ -89,6 +89,7 @@ struct ServerOptions {
   std::int32_t stream_interval = 1;    // tokens of a stream's chunk, at least
   bool disable_docs = false;           // no /openapi.json, no /docs
   bool offline_docs = true;   // accepted for compatibility: the page needs nothing from elsewhere
+  std::string profile;        // file of the recording; empty: no /start_profile, no /stop_profile
   double stuck_step_s = 300;  // /health is 503 while a step takes longer
 };
 

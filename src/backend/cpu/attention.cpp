@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/trace.h"
 
 namespace quire {
 namespace {
@@ -195,6 +196,7 @@ void CpuBackend::merge_spans(const AttentionCall& call, std::int64_t item, float
 
 void CpuBackend::attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
                            const AttentionParams& params, const KvCache& kv_cache, float* out) {
+  const TraceSpan span(TraceKind::kAttention, batch.row_begin.back());
   const AttentionCall call{q,  q_stride, batch, params, static_cast<const CpuKvCache&>(kv_cache),
                            out};
   plan_attention(call);

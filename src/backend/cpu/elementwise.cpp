@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/trace.h"
 #include "tensor/dequantize.h"
 
 namespace quire {
 
 void CpuBackend::embed(const TensorView& table, std::span<const std::int32_t> ids, float* y) {
+  const TraceSpan span(TraceKind::kEmbed, static_cast<std::int64_t>(ids.size()));
   const std::int64_t n = table.columns(), vocab = table.rows();
   for_rows(static_cast<std::int64_t>(ids.size()), n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -19,6 +21,7 @@ void CpuBackend::embed(const TensorView& table, std::span<const std::int32_t> id
 }
 
 void CpuBackend::norm(const NormArgs& args, const float* x, std::int64_t rows, float* y) {
+  const TraceSpan span(TraceKind::kNorm, rows);
   const std::int64_t n = args.n, width = args.groups * n;
   const std::int64_t x_stride = args.x_stride > 0 ? args.x_stride : width;
   const std::int64_t y_stride = args.y_stride > 0 ? args.y_stride : width;
@@ -42,6 +45,7 @@ void CpuBackend::norm(const NormArgs& args, const float* x, std::int64_t rows, f
 
 void CpuBackend::activate(const ActivationArgs& args, const float* x, std::int64_t rows,
                           std::int64_t n, float* y) {
+  const TraceSpan span(TraceKind::kActivate, rows);
   const std::int64_t width = args.gated ? 2 * n : n;
   const bool silu_mul = args.gated && args.kind == ActivationKind::kSilu;
   const Activation activation{args.kind,    args.alpha, args.limit,    args.alpha_p,
@@ -60,6 +64,7 @@ void CpuBackend::activate(const ActivationArgs& args, const float* x, std::int64
 }
 
 void CpuBackend::map(MapKind kind, float a, float* x, std::int64_t rows, std::int64_t n) {
+  const TraceSpan span(TraceKind::kMap, rows);
   const MapOp op = kind == MapKind::kScale   ? MapOp::kScale
                    : kind == MapKind::kClamp ? MapOp::kClamp
                                              : MapOp::kSoftCap;
@@ -70,6 +75,7 @@ void CpuBackend::map(MapKind kind, float a, float* x, std::int64_t rows, std::in
 
 void CpuBackend::add_scaled(const float* x, float a, const float* row_scale, std::int64_t rows,
                             std::int64_t n, float* y) {
+  const TraceSpan span(TraceKind::kAddScaled, rows);
   for_rows(rows, n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float factor = row_scale != nullptr ? a * row_scale[r] : a;
@@ -80,6 +86,7 @@ void CpuBackend::add_scaled(const float* x, float a, const float* row_scale, std
 
 void CpuBackend::scale_rows(const float* factors, std::int64_t rows, std::int64_t n,
                             std::int64_t x_stride, float* x) {
+  const TraceSpan span(TraceKind::kScaleRows, rows);
   for_rows(rows, n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r)
       kernels_.vec.map(MapOp::kScale, factors[r], n, x + r * x_stride);
@@ -88,6 +95,7 @@ void CpuBackend::scale_rows(const float* factors, std::int64_t rows, std::int64_
 
 void CpuBackend::sigmoid_mul(const float* gate, std::int64_t gate_stride, std::int64_t rows,
                              std::int64_t n, float* x) {
+  const TraceSpan span(TraceKind::kSigmoidMul, rows);
   for_rows(rows, n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r)
       kernels_.vec.sigmoid_mul(gate + r * gate_stride, n, x + r * n);
@@ -96,6 +104,7 @@ void CpuBackend::sigmoid_mul(const float* gate, std::int64_t gate_stride, std::i
 
 void CpuBackend::gather_rows(const float* x, std::span<const std::int32_t> index, std::int64_t n,
                              float* y) {
+  const TraceSpan span(TraceKind::kGatherRows, static_cast<std::int64_t>(index.size()));
   for_rows(static_cast<std::int64_t>(index.size()), n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float* const row = x + index[static_cast<std::size_t>(r)] * n;
@@ -107,6 +116,7 @@ void CpuBackend::gather_rows(const float* x, std::span<const std::int32_t> index
 void CpuBackend::combine(const float* x, const std::int32_t* index, const float* weights,
                          std::int64_t rows, std::int32_t top_k, std::int64_t n, Epilogue epilogue,
                          float* y) {
+  const TraceSpan span(TraceKind::kCombine, rows);
   for_rows(rows, top_k * n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       float* const row = y + r * n;
@@ -120,6 +130,7 @@ void CpuBackend::combine(const float* x, const std::int32_t* index, const float*
 void CpuBackend::rope_table(std::span<const std::int32_t> positions,
                             std::span<const double> inv_freq, double scale, float* cos,
                             float* sin) {
+  const TraceSpan span(TraceKind::kRopeTable, static_cast<std::int64_t>(positions.size()));
   const auto half = static_cast<std::int64_t>(inv_freq.size());
   constexpr std::int64_t kElementsPerAngle = 32;  // a cosine and a sine cost about as much
   for_rows(static_cast<std::int64_t>(positions.size()), kElementsPerAngle * half,
@@ -136,6 +147,7 @@ void CpuBackend::rope_table(std::span<const std::int32_t> positions,
 }
 
 void CpuBackend::rope(const RopeArgs& args, std::int64_t rows, float* x) {
+  const TraceSpan span(TraceKind::kRope, rows);
   const std::int64_t half = args.rotary_dim / 2;
   for_rows(rows, args.heads * args.rotary_dim, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -148,6 +160,7 @@ void CpuBackend::rope(const RopeArgs& args, std::int64_t rows, float* x) {
 }
 
 void CpuBackend::parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& fn) {
+  const TraceSpan span(TraceKind::kParallelFor, count);
   if (count <= 1 || pool_.size() == 1) {
     for (std::int64_t i = 0; i < count; ++i) fn(i);
     return;

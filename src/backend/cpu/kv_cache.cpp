@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/trace.h"
 
 namespace quire {
 
@@ -67,6 +68,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
 void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
                           std::int64_t v_stride, const AttentionBatch& batch,
                           const AttentionParams& params, KvCache& kv_cache) {
+  const TraceSpan span(TraceKind::kStoreKv, batch.row_begin.back());
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const std::int64_t elements =
       std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
@@ -79,6 +81,7 @@ void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin,
                                 std::int32_t rotary_dim, bool interleaved,
                                 const AttentionBatch& batch, const AttentionParams& params,
                                 KvCache& kv_cache) {
+  const TraceSpan span(TraceKind::kRopeAndStore, batch.row_begin.back());
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const std::int64_t half = rotary_dim / 2, head_dim = params.head_dim;
   const std::int64_t rotated_heads = params.q_heads + params.kv_heads;
@@ -97,6 +100,7 @@ void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin,
 }
 
 void CpuBackend::copy_blocks(std::span<const BlockCopy> copies, KvCache& kv_cache) {
+  const TraceSpan span(TraceKind::kCopyBlocks, static_cast<std::int64_t>(copies.size()));
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
   const std::int64_t block_size = cache.geometry.block_size;
   const std::int64_t element = dtype_info(cache.geometry.dtype).block_bytes;

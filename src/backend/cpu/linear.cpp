@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/trace.h"
 #include "tensor/dequantize.h"
 
 namespace quire {
@@ -217,6 +218,7 @@ void CpuBackend::order_lines(const LinearCall& call, std::int64_t begin, std::in
 }
 
 void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
+  const TraceSpan span(TraceKind::kDoor, end - begin);
   const PackedLinear& weights = call.weights;
   const std::int64_t inputs = weights.inputs;
   const bool ordered = !weights.column_order.empty();
@@ -327,6 +329,7 @@ void CpuBackend::run_linear(LinearCall& call) {
 void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
                         Epilogue epilogue, std::int64_t y_stride, std::int64_t x_stride) {
   const auto& packed = static_cast<const PackedLinear&>(weights);
+  const TraceSpan span(TraceKind::kLinear, rows, packed.inputs, packed.outputs);
   QUIRE_CHECK(packed.heads == 1, "weights of {} heads: linear_heads takes them", packed.heads);
   LinearCall call{packed, x, y, rows, {}};
   call.strides.x_row = x_stride > 0 ? x_stride : packed.inputs;
@@ -337,6 +340,7 @@ void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights
 
 void CpuBackend::linear_heads(const float* x, std::int64_t rows, const Linear& weights,
                               const HeadStrides& strides, float* y) {
+  const TraceSpan span(TraceKind::kLinearHeads, rows, weights.inputs, weights.outputs);
   LinearCall call{static_cast<const PackedLinear&>(weights), x, y, rows, strides};
   run_linear(call);
 }

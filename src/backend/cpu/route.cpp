@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/trace.h"
 #include "kernels/cpu/ref/vector_math.h"
 
 namespace quire {
@@ -131,6 +132,7 @@ void route_row(const RouteArgs& args, const float* logits, std::int32_t* ids, fl
 
 void CpuBackend::route(const RouteArgs& args, const float* logits, std::int64_t rows,
                        std::int32_t* ids, float* weights) {
+  const TraceSpan span(TraceKind::kRoute, rows);
   QUIRE_CHECK(args.top_k <= args.experts && args.experts <= kMaxExperts,
               "the best {} of {} experts; at most {} are built for", args.top_k, args.experts,
               kMaxExperts);

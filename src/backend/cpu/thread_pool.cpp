@@ -11,6 +11,7 @@
 #endif
 
 #include "base/check.h"
+#include "base/trace.h"
 
 namespace quire {
 namespace {
@@ -91,7 +92,10 @@ void ThreadPool::work(int thread, int pin_cpu) {
     wait_change(start_, seen);
     ++seen;
     if (stop_) return;
-    task_(context_, thread);
+    {
+      const TraceSpan span(task_label_);
+      task_(context_, thread);
+    }
     if (done_.value.fetch_add(1, std::memory_order_acq_rel) + 2 ==
         static_cast<std::uint32_t>(size_)) {
       done_.value.store(0, std::memory_order_relaxed);
@@ -120,14 +124,17 @@ void ThreadPool::run_erased(Task task, void* context) {
   const std::uint32_t finished = finished_.value.load(std::memory_order_relaxed);
   task_ = task;
   context_ = context;
+  task_label_ = current_trace_label();
   start_.value.fetch_add(1, std::memory_order_release);
   start_.value.notify_all();
   task(context, 0);
+  const TraceSpan span(TraceKind::kWait);
   wait_change(finished_, finished);
 }
 
 void ThreadPool::barrier() {
   if (size_ == 1) return;
+  const TraceSpan span(TraceKind::kWait);
   const std::uint32_t round = barrier_round_.value.load(std::memory_order_relaxed);
   if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 ==
       static_cast<std::uint32_t>(size_)) {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/trace.h"
+
 namespace quire {
 
 // The part of `total` items that thread `index` of `count` takes: [begin, end), sizes differ by one
@@ -69,6 +71,7 @@ class ThreadPool {
   std::chrono::steady_clock::time_point last_move_{};  // of the caller to its CPU
   Task task_ = nullptr;  // written by the caller before start_ changes
   void* context_ = nullptr;
+  TraceLabel task_label_;  // of the operation that the region is part of; the same rule
   bool stop_ = false;
   Signal start_;          // counts regions
   Signal done_;           // workers through with the region
