@@ -22,6 +22,17 @@ inline std::int32_t bucket_of(float scaled) {
   return std::clamp((bits >> kBucketShift) - kFirstBucket, 0, kBuckets - 1);
 }
 
+QUIRE_ROW_LOOP void scale_row(const float* logits, std::size_t count, float max, float factor,
+                              float* scaled) {
+  for (std::size_t i = 0; i < count; ++i) scaled[i] = (logits[i] - max) * factor;
+}
+QUIRE_ROW_LOOP void weigh_row(const float* scaled, std::size_t count, float* weight) {
+  for (std::size_t i = 0; i < count; ++i) weight[i] = exp_nonpositive(scaled[i]);
+}
+QUIRE_ROW_LOOP void drop_light(float floor, std::size_t count, float* weight) {
+  for (std::size_t i = 0; i < count; ++i) weight[i] = weight[i] >= floor ? weight[i] : 0.0f;
+}
+
 // Of the candidates in c->edge keeps the best ones until `before` plus their measure reaches the
 // limit; drops the rest.
 template <class Better, class Measure>
@@ -52,11 +63,7 @@ template <class Measure>
 void keep_best(Candidates* c, float floor, double limit, Measure measure) {
   const std::size_t count = c->weight.size();
   c->likely.resize(count);
-  std::size_t num_likely = 0;
-  for (std::size_t i = 0; i < count; ++i) {  // without a branch: half of them may go either way
-    c->likely[num_likely] = static_cast<std::uint32_t>(i);
-    num_likely += c->weight[i] >= floor ? 1 : 0;
-  }
+  const std::size_t num_likely = find_at_least(c->weight, floor, c->likely.data());
   c->likely.resize(num_likely);
   std::array<double, kBuckets> total{};
   for (const std::uint32_t i : c->likely) {
@@ -76,7 +83,7 @@ void keep_best(Candidates* c, float floor, double limit, Measure measure) {
     c->weight[i] = b > bucket ? 0.0f : c->weight[i];
   }
   c->edge.resize(num_edge);
-  for (float& weight : c->weight) weight = weight >= floor ? weight : 0.0f;
+  drop_light(floor, count, c->weight.data());
   const auto better = [c](std::uint32_t a, std::uint32_t b) {
     return c->scaled[a] > c->scaled[b] || (c->scaled[a] == c->scaled[b] && a < b);
   };
@@ -90,21 +97,18 @@ void scale_candidates(std::span<const float> logits, float max, float inverse_te
   const std::size_t count = c->ids.empty() ? logits.size() : c->ids.size();
   c->scaled.resize(count);
   c->weight.resize(count);
-  float* scaled = c->scaled.data();
-  float* weight = c->weight.data();
   if (c->ids.empty()) {
-    for (std::size_t i = 0; i < count; ++i) scaled[i] = (logits[i] - max) * inverse_temperature;
+    scale_row(logits.data(), count, max, inverse_temperature, c->scaled.data());
   } else {
     for (std::size_t i = 0; i < count; ++i) {
-      scaled[i] = (logits[static_cast<std::size_t>(c->ids[i])] - max) * inverse_temperature;
+      c->scaled[i] = (logits[static_cast<std::size_t>(c->ids[i])] - max) * inverse_temperature;
     }
   }
-  for (std::size_t i = 0; i < count; ++i) weight[i] = exp_nonpositive(scaled[i]);
+  weigh_row(c->scaled.data(), count, c->weight.data());
 }
 
 void drop_below(Candidates* c, double min_p) {
-  const auto floor = static_cast<float>(min_p);  // the best candidate weighs 1
-  for (float& weight : c->weight) weight = weight >= floor ? weight : 0.0f;
+  drop_light(static_cast<float>(min_p), c->weight.size(), c->weight.data());  // the best weighs 1
 }
 
 void keep_top_k(Candidates* c, std::int32_t k) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 
 namespace quire {
@@ -12,12 +13,21 @@ constexpr std::size_t kLanes = 8;
 constexpr std::size_t kChunk = 128;       // elements whose maximum is looked at together
 constexpr std::int32_t kHeapLimit = 512;  // above it, top_ids selects over the whole row
 
-float chunk_max(const float* x, std::size_t count) {
-  std::array<float, kLanes> lane;
+// Sixteen floats anywhere; compilers turn operations on them into what the machine has.
+typedef float Sixteen __attribute__((vector_size(64), aligned(4), may_alias));
+
+// NaN counts as minus infinity.
+inline float chunk_max(const float* x, std::size_t count) {
+  std::array<float, 16> lane;
   lane.fill(kMinusInfinity);
   std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  if (count >= 16) {
+    Sixteen most = *reinterpret_cast<const Sixteen*>(lane.data());
+    for (; i + 16 <= count; i += 16) {
+      const Sixteen v = *reinterpret_cast<const Sixteen*>(x + i);
+      most = v > most ? v : most;
+    }
+    std::memcpy(lane.data(), &most, sizeof most);
   }
   for (; i < count; ++i) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
   return *std::max_element(lane.begin(), lane.end());
@@ -35,7 +45,7 @@ struct Better {
 
 }  // namespace
 
-void sanitize_row(std::span<float> row) {
+QUIRE_ROW_LOOP void sanitize_row(std::span<float> row) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   for (float& x : row) {
     const float y = x >= kMinusInfinity ? x : kMinusInfinity;
@@ -43,7 +53,7 @@ void sanitize_row(std::span<float> row) {
   }
 }
 
-RowMax row_max(std::span<const float> row) {
+QUIRE_ROW_LOOP RowMax row_max(std::span<const float> row) {
   RowMax best;
   std::size_t best_begin = 0;
   for (std::size_t begin = 0; begin < row.size(); begin += kChunk) {
@@ -60,7 +70,23 @@ RowMax row_max(std::span<const float> row) {
   return best;
 }
 
-double row_sum(std::span<const float> row) {
+// Most chunks hold nothing.
+QUIRE_ROW_LOOP std::size_t find_at_least(std::span<const float> row, float floor,
+                                         std::uint32_t* out) {
+  constexpr std::size_t kPart = 64;
+  std::size_t found = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += kPart) {
+    const std::size_t end = std::min(row.size(), begin + kPart);
+    if (!(chunk_max(row.data() + begin, end - begin) >= floor)) continue;
+    for (std::size_t i = begin; i < end; ++i) {  // without a branch: half of them may go either way
+      out[found] = static_cast<std::uint32_t>(i);
+      found += row[i] >= floor ? 1 : 0;
+    }
+  }
+  return found;
+}
+
+QUIRE_ROW_LOOP double row_sum(std::span<const float> row) {
   std::array<double, kLanes> lane{};
   std::size_t i = 0;
   for (; i + kLanes <= row.size(); i += kLanes) {
@@ -70,7 +96,7 @@ double row_sum(std::span<const float> row) {
   return std::accumulate(lane.begin(), lane.end(), 0.0);
 }
 
-double row_sum_exp(std::span<const float> row, float max) {
+QUIRE_ROW_LOOP double row_sum_exp(std::span<const float> row, float max) {
   std::array<float, 512> part;
   double sum = 0;
   for (std::size_t begin = 0; begin < row.size(); begin += part.size()) {

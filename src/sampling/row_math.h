@@ -12,6 +12,16 @@
 
 #include "base/ids.h"
 
+// A plain loop compiled for several levels of x86, of which the loader takes the machine's best.
+// The bits are the same, since nothing is fused or reordered. Sanitizers cannot do with such
+// functions.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define QUIRE_ROW_LOOP __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define QUIRE_ROW_LOOP
+#endif
+
 namespace quire {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -46,6 +56,10 @@ struct RowMax {
   TokenId id = 0;  // lowest one that has it; 0 when all are minus infinity
 };
 RowMax row_max(std::span<const float> row);
+
+// Writes the places of what is at least `floor` (above minus infinity), in ascending order, and
+// gives their number. out: [row.size()]
+std::size_t find_at_least(std::span<const float> row, float floor, std::uint32_t* out);
 
 // Sum in double: eight interleaved partial sums, added in order.
 double row_sum(std::span<const float> row);

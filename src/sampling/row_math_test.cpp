@@ -63,6 +63,25 @@ TEST(RowMath, Sums) {
   }
 }
 
+TEST(RowMath, FindAtLeastGivesEveryPlaceInOrder) {
+  for (const std::size_t size : {0u, 1u, 15u, 63u, 64u, 65u, 1000u}) {
+    auto row = random_row(size, 5, false);
+    if (size > 20) {
+      row[7] = std::nanf("");
+      row[20] = kMinusInfinity;
+      row[size - 1] = 2.5f;
+    }
+    for (const float floor : {-1e30f, 0.0f, 2.5f, 1e30f}) {
+      std::vector<std::uint32_t> expected, got(size);
+      for (std::size_t i = 0; i < size; ++i) {
+        if (row[i] >= floor) expected.push_back(static_cast<std::uint32_t>(i));
+      }
+      got.resize(find_at_least(row, floor, got.data()));
+      EXPECT_EQ(got, expected) << size << " " << floor;
+    }
+  }
+}
+
 TEST(RowMath, TopIdsEqualAFullSort) {
   for (const bool coarse : {false, true}) {
     auto row = random_row(3000, 11, coarse);

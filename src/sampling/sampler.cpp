@@ -3,6 +3,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "sampling/draw.h"
@@ -28,6 +29,12 @@ struct Sampler::Slot {
     if (history.num_generated() < params.min_tokens) apply_banned(logits, params.end_token_ids);
   }
 
+  // Nothing changes the row before the choice.
+  bool untouched(std::span<const std::uint32_t> mask) const {
+    return mask.empty() && allowed.empty() && params.bad_words.empty() &&
+           params.logit_bias.empty() && !history.penalizes() && !params.dry() &&
+           (history.num_generated() >= params.min_tokens || params.end_token_ids.empty());
+  }
   TokenId choose(std::span<float> logits, std::span<const std::uint32_t> mask,
                  std::vector<float>* processed) const;
   TokenId choose_without_logits(std::span<float> scratch,
@@ -41,6 +48,10 @@ struct Sampler::Slot {
 // processed, if given, gets the row that the choice was made from.
 TokenId Sampler::Slot::choose(std::span<float> logits, std::span<const std::uint32_t> mask,
                               std::vector<float>* processed) const {
+  if (params.greedy() && processed == nullptr && untouched(mask)) {
+    const RowMax best = row_max(logits);  // NaN counts as the least anyway
+    if (std::isfinite(best.value)) return best.id;
+  }
   sanitize_row(logits);
   apply_bans(logits, mask);
   apply_bias(logits, params.logit_bias);

@@ -35,6 +35,8 @@ class TokenHistory {
   TokenHistory(const SamplingParams& params, std::span<const TokenId> prompt,
                std::span<const TokenId> generated);
   void append(TokenId token);
+  // Whether apply_penalties changes anything.
+  bool penalizes() const { return counts_; }
 
   // Repetition (divide a positive logit, multiply a negative one; prompt and generated), then
   // frequency (per occurrence) and presence (once), both over generated tokens.
