@@ -29,9 +29,14 @@ struct BenchFlags {
 // Drives the executor directly with plans: no threads in between.
 class Driver {
  public:
+  // Sequence s has the blocks from s * blocks_per_sequence on.
   Driver(ModelRunner& runner, std::int32_t block_size, std::int64_t vocab, int batch,
-         const SamplingParams& sampling)
-      : runner_(runner), block_size_(block_size), vocab_(vocab), batch_(batch) {
+         int blocks_per_sequence, const SamplingParams& sampling)
+      : runner_(runner),
+        block_size_(block_size),
+        vocab_(vocab),
+        batch_(batch),
+        blocks_per_sequence_(blocks_per_sequence) {
     auto params = std::make_shared<SamplingParams>(sampling);
     for (int s = 0; s < batch_; ++s)
       pending_.push_back({SlotId{s}, params, std::make_shared<std::vector<TokenId>>()});
@@ -41,6 +46,10 @@ class Driver {
     StepPlan plan;
     plan.added = std::move(pending_);
     pending_.clear();
+    plan.copies = std::move(copies_);
+    copies_.clear();
+    plan.slot_copies = std::move(slot_copies_);
+    slot_copies_.clear();
     plan.block_table.resize(1);
     plan.table_begin.assign(1, {0});
     for (int s = 0; s < sequences; ++s) {
@@ -59,14 +68,29 @@ class Driver {
     runner_.wait();
     return now_s() - begin;
   }
-  void set_blocks_per_sequence(int blocks) { blocks_per_sequence_ = blocks; }
+  // Puts `tokens` tokens of context into the cache of every sequence: computed once, in chunks,
+  // then copied, so that each one reads memory of its own.
+  void fill(int tokens, int chunk) {
+    for (int start = 0; start < tokens; start += chunk)
+      step(1, start, std::min(chunk, tokens - start));
+    const int blocks = (tokens + block_size_ - 1) / block_size_;
+    for (int s = 1; s < batch_; ++s) {
+      slot_copies_.push_back({SlotId{0}, SlotId{s}});
+      for (int b = 0; b < blocks; ++b)
+        copies_.push_back({0, b, s * blocks_per_sequence_ + b,
+                           std::min(block_size_, tokens - b * block_size_)});
+    }
+    step(1, tokens, 1);  // carries the copies; the first measured step overwrites its token
+  }
 
  private:
   ModelRunner& runner_;
   int block_size_;
   std::int64_t vocab_;
-  int batch_, blocks_per_sequence_ = 0;
+  int batch_, blocks_per_sequence_;
   std::vector<StepPlan::AddedSlot> pending_;
+  std::vector<StepPlan::Copy> copies_;  // for the next step
+  std::vector<StepPlan::SlotCopy> slot_copies_;
 };
 
 double median(std::vector<double> values) {
@@ -82,19 +106,20 @@ int run_bench(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const int block = engine.block_size;
   const int per_sequence =
-      (std::max(flags.prefill, flags.context + flags.decode) + block - 1) / block;
+      (std::max(flags.prefill, flags.context + std::max(flags.decode, 1)) + block - 1) / block;
   engine.num_gpu_blocks_override = per_sequence * flags.batch;
   engine.max_model_len = std::to_string(per_sequence * block);
   engine.max_num_batched_tokens =
-      std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch * flags.context});
+      std::max({engine.max_num_batched_tokens, flags.prefill, flags.batch});
+  const int chunk = engine.max_num_batched_tokens;
   Result<LoadedModel> model = load_model(engine);
   if (!model) return fail(model.error());
-  Driver driver(*model->runner, block, model->config.vocab_size, flags.batch, flags.sampling);
-  driver.set_blocks_per_sequence(per_sequence);
+  Driver driver(*model->runner, block, model->config.vocab_size, flags.batch, per_sequence,
+                flags.sampling);
   std::vector<double> prefill, decode;
   for (int r = 0; r <= flags.repeat; ++r) {  // the first round warms up
     const double prefill_s = flags.prefill > 0 ? driver.step(1, 0, flags.prefill) : 1;
-    driver.step(flags.batch, 0, flags.context);
+    if (flags.decode > 0) driver.fill(flags.context, chunk);
     double decode_s = 0;
     for (int i = 0; i < flags.decode; ++i)
       decode_s += driver.step(flags.batch, flags.context + i, 1);

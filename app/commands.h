@@ -23,6 +23,7 @@ Command add_run_batch(CLI::App& command);
 Command add_openapi(CLI::App& command);
 Command add_simulate(CLI::App& command);
 Command add_bench_engine(CLI::App& command);
+Command add_bench_logits(CLI::App& command);
 
 // Prints "quire: error: ..." to stderr; returns 1.
 struct Error;

@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   add("openapi", "Print the OpenAPI document of the server", add_openapi);
   add("simulate", "Replay a load on the scheduler with a model of costs", add_simulate);
   add("bench-engine", "Measure the engine without HTTP", add_bench_engine).group("");  // hidden
+  add("bench-logits", "Write logits of given tokens", add_bench_logits).group("");
   app.allow_extras();
   try {
     app.parse(argc, argv);

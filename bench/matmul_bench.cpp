@@ -116,8 +116,10 @@ int print_peaks() {
   const Peaks peaks = measure_peaks(threads);
   std::printf(
       "{\"threads\": %d, \"fma_gmacs\": %.0f, \"vpdpbusd_gmacs\": %.0f, \"vdpbf16ps_gmacs\": %.0f, "
-      "\"amx_int8_gmacs\": %.0f, \"read_gb_s\": %.1f}\n",
-      threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8, peaks.read_gb_per_s);
+      "\"amx_int8_gmacs\": %.0f, \"fma_all_gmacs\": %.0f, \"vpdpbusd_all_gmacs\": %.0f, "
+      "\"vdpbf16ps_all_gmacs\": %.0f, \"amx_int8_all_gmacs\": %.0f, \"read_gb_s\": %.1f}\n",
+      threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8, peaks.all.fma,
+      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.all.amx_int8, peaks.read_gb_per_s);
   return 0;
 }
 

@@ -121,21 +121,38 @@ double read_bandwidth(int threads) {
   return 4.0 * static_cast<double>(kBytes) / seconds / 1e9;
 }
 
+// `threads` threads run `loop` at once, each `macs` multiply-adds.
+double dot_rate(int threads, double macs, void (*loop)()) {
+  const double seconds = best_seconds([&] {
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(loop);
+    loop();
+    for (std::thread& other : others) other.join();
+  });
+  return threads * macs / seconds / 1e9;
+}
+
+DotPeaks dot_peaks([[maybe_unused]] int threads) {
+  DotPeaks peaks;
+#if defined(__x86_64__)
+  const double rounds = static_cast<double>(kRounds);
+  if (__builtin_cpu_supports("avx512f")) peaks.fma = dot_rate(threads, rounds * 16 * 16, run_fma);
+  if (__builtin_cpu_supports("avx512vnni"))
+    peaks.vpdpbusd = dot_rate(threads, rounds * 16 * 64, run_vpdpbusd);
+  if (__builtin_cpu_supports("avx512bf16"))
+    peaks.vdpbf16ps = dot_rate(threads, rounds * 16 * 32, run_vdpbf16ps);
+  if (__builtin_cpu_supports("amx-int8"))
+    peaks.amx_int8 = dot_rate(threads, rounds / 8 * 4 * 16 * 16 * 64, run_amx);
+#endif
+  return peaks;
+}
+
 }  // namespace
 
 Peaks measure_peaks(int threads) {
   Peaks peaks;
-#if defined(__x86_64__)
-  const auto rate = [](double macs, double seconds) { return macs / seconds / 1e9; };
-  const double rounds = static_cast<double>(kRounds);
-  if (__builtin_cpu_supports("avx512f")) peaks.fma = rate(rounds * 16 * 16, best_seconds(run_fma));
-  if (__builtin_cpu_supports("avx512vnni"))
-    peaks.vpdpbusd = rate(rounds * 16 * 64, best_seconds(run_vpdpbusd));
-  if (__builtin_cpu_supports("avx512bf16"))
-    peaks.vdpbf16ps = rate(rounds * 16 * 32, best_seconds(run_vdpbf16ps));
-  if (__builtin_cpu_supports("amx-int8"))
-    peaks.amx_int8 = rate(rounds / 8 * 4 * 16 * 16 * 64, best_seconds(run_amx));
-#endif
+  static_cast<DotPeaks&>(peaks) = dot_peaks(1);
+  peaks.all = threads == 1 ? static_cast<DotPeaks>(peaks) : dot_peaks(threads);
   peaks.read_gb_per_s = read_bandwidth(threads);
   return peaks;
 }
