@@ -20,6 +20,7 @@ PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -p no:cacheprovider -q
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 FUZZ_SECONDS ?= 600
+PEERS ?= llama.cpp vllm
 SOAK_REQUESTS ?= 5000
 
 # ---- everyday -----------------------------------------------------------------------------------
@@ -41,9 +42,9 @@ test: checks test-unit test-dev test-neon test-e2e ## checks, unit tests (also s
 	@echo "make test: everything passed"
 
 .PHONY: bench
-bench: build model ## compare with llama.cpp in one run (15 more minutes the first time: it is built)
-	scripts/install_peers.sh
-	$(PYTHON) bench/compare/compare.py --model $(DEFAULT_MODEL) $(ARGS)
+bench: build model ## compare with PEERS (default: llama.cpp and vLLM, installed the first time) in one run
+	scripts/install_peers.sh tools $(PEERS)
+	$(PYTHON) bench/compare/compare.py $(ARGS)
 	$(PYTHON) bench/compare/loading.py
 
 .PHONY: bench-loading

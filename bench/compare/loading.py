@@ -21,7 +21,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import startup  # noqa: E402
+import servers  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -100,13 +100,9 @@ def weight_bytes(model):
 def start_once(binary, model, threads, watched=False):
     """(seconds to ready, seconds of the weights' stage, packed bytes, peak of RssAnon while loading, the log). Watching
     takes time of its own: runs that are watched are not timed."""
-    process, _, ready = startup.start_server(binary, model, threads, watched)
-    peak = 0
-    if watched:
-        process.watch.stopped.set()
-        process.watch.join()
-        peak = process.watch.peak
-    log = startup.stop(process)
+    server = servers.quire(binary, model, threads, watched=watched)
+    ready, peak = server.ready_s, server.watch.finish() if watched else 0
+    log = server.stop()
     packed, seconds = re.search(r"weights: ([\d.]+) MiB packed .*\(([\d.]+) s\)", log).groups()
     return ready, float(seconds), float(packed) * MIB, peak, log
 

@@ -1,0 +1,52 @@
+"""What a figure depends on beside the code: the processor, its peaks, and the versions of what was measured."""
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PEERS = ROOT / ".cache" / "peers"
+THREADS = len(os.sched_getaffinity(0))
+# Flags of the processor that decide which kernels run.
+KERNEL_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "asimddp", "i8mm", "bf16")
+
+
+class BenchError(Exception):
+    """Something that the person at the terminal has to mend; said in one line."""
+
+
+def cpu_info():
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    fields = dict(re.findall(r"^(model name|flags|Features|cpu family|model)\s*:\s*(.*)$", text, re.M))
+    flags = (fields.get("flags") or fields.get("Features") or "").split()
+    name = fields.get("model name", platform.machine())
+    return {"name": name, "family": fields.get("cpu family"), "model": fields.get("model"), "threads": THREADS,
+            "flags": [f for f in KERNEL_FLAGS if f in flags]}
+
+
+def slug(cpu):
+    """A file name for results of this kind of processor."""
+    words = re.sub(r"\(.*?\)|@.*|\b(CPU|Processor|\d+-Core)\b", " ", cpu["name"])
+    kind = f" f{cpu['family']} m{cpu['model']}" if cpu["family"] else ""
+    return re.sub(r"[^a-z0-9]+", "-", f"{words}{kind} {cpu['threads']}t".lower()).strip("-")
+
+
+def commit():
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=9"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def roofline():
+    """Peaks by the project's own probes: 10^9 multiply-adds per second of one thread and of all, read rate of all."""
+    probe = ROOT / "build" / "bench" / "matmul_bench"
+    if not probe.exists():
+        raise BenchError(f"{probe} is missing: run `make build`")
+    return json.loads(subprocess.run([probe, "--peaks"], capture_output=True, text=True, check=True).stdout)
+
+
+def dot_peak(peaks, weights):
+    """The machine's peak for a kind of weights ('bf16', else integers), all threads: the best instruction it has."""
+    names = ("vdpbf16ps", "fma") if weights == "bf16" else ("amx_int8", "vpdpbusd", "fma")
+    return next((peaks[f"{n}_all_gmacs"] for n in names if peaks.get(f"{n}_all_gmacs")), 0.0)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Writes the table of figures with a target into docs/performance.md, from the results of one machine.
+
+    bench/compare/performance.py bench/results/MACHINE.json
+"""
+import json
+import pathlib
+import sys
+
+import report
+from machine import ROOT
+from turns import Figure
+
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- figures: made by bench/compare/performance.py -->", "<!-- end of figures -->"
+SECTIONS = {"engine": "engine", "start and memory": "start", "server, mixed lengths": "server", "server, shared prefix": "prefix",
+            "server, a long prompt enters": "stall", "quality": "quality"}
+
+
+def rows(figure):
+    """One line per target."""
+    command = f"`--sections {SECTIONS[figure.section]} --models {figure.model}`"
+    ours = report.cell(figure, "Quire")
+    peak = f"{figure.peaks['Quire']:.2f}" if "Quire" in figure.peaks else ""
+    mark = {True: "yes", False: "**no**", None: "not measured"}[figure.reached()]
+    for side, target in figure.targets.items():
+        if side not in figure.values and side not in figure.missing:
+            continue
+        ratio = f"{figure.ratio(side):.2f} ×" if figure.ratio(side) else ""
+        alone = Figure(**{**figure.__dict__, "targets": {side: target}, "limit": None})
+        yield [figure.model, figure.name, ours, f"{side}: {report.cell(figure, side)}", ratio, peak, report.target_text(alone),
+               {True: "yes", False: "**no**", None: "not measured"}[alone.reached()], command]
+    if figure.limit is not None:
+        alone = Figure(**{**figure.__dict__, "targets": {}})
+        yield [figure.model, figure.name, ours, "", "", peak, report.target_text(alone), mark, command]
+
+
+def main():
+    kept = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    head = ["model", "figure", "Quire", "peer", "ratio", "of peak", "target", "reached", "`compare.py` …"]
+    lines = [f"On {kept['machine']['name']}, {kept['machine']['threads']} threads ([all values](../bench/results/{pathlib.Path(sys.argv[1]).stem}.md)):", "",
+             f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for figure in (Figure(**f) for f in kept["figures"]):
+        name = f"{figure.name}, {figure.unit}"
+        lines += [f"| {' | '.join(row)} |" for row in rows(Figure(**{**figure.__dict__, "name": name}))]
+    page = PAGE.read_text()
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    PAGE.write_text(page[:begin] + "\n" + "\n".join(lines) + "\n" + page[end:])
+
+
+if __name__ == "__main__":
+    main()
