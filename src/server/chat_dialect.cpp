@@ -25,6 +25,27 @@ std::string chosen(const std::string& value, std::string found) {
   return is_off(value) ? std::string() : value;
 }
 
+std::vector<std::vector<TokenId>> tokens_of(const std::vector<std::string_view>& marks,
+                                            const TextService& text) {
+  std::vector<std::vector<TokenId>> out;
+  for (const auto mark : marks) {
+    auto ids = text.encode(mark, false);
+    if (ids && !ids->empty()) out.push_back(std::move(*ids));
+  }
+  return out;
+}
+
+ThinkingMarks thinking_marks(const Dialect& dialect, const TextService& text) {
+  if (is_harmony(dialect)) {
+    return {tokens_of({"<|channel|>analysis<|message|>"}, text),
+            tokens_of({"<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>"}, text),
+            true};
+  }
+  const auto* format = reasoning_format(dialect.reasoning);
+  if (format == nullptr) return {};
+  return {tokens_of(format->begins, text), tokens_of(format->ends, text)};
+}
+
 }  // namespace
 
 Status check_parser_names(const ServerOptions& options) {
@@ -41,6 +62,7 @@ ChatDialect make_chat_dialect(const ServerOptions& options, const TextService& t
   if (!out.template_has_tools && !source.empty()) found.tools = "hermes";
   out.dialect.tools = chosen(options.tool_call_parser, std::move(found.tools));
   out.dialect.reasoning = chosen(options.reasoning_parser, std::move(found.reasoning));
+  out.thinking = thinking_marks(out.dialect, text);
   std::vector<TokenId> shown;
   for (const auto mark : marks_of(out.dialect))
     if (const auto id = text.special_token(mark)) shown.push_back(*id);

@@ -203,6 +203,36 @@ TEST(ChatReasoning, ThePromptMayHaveOpenedIt) {
   EXPECT_EQ(message_of(cut).at("reasoning").as_string(), "Hm");
 }
 
+TEST(ChatReasoning, UsageCountsItsTokens) {
+  const auto reasoning = [](const json::value& body) {
+    return body.at("usage").at("completion_tokens_details").at("reasoning_tokens").as_int64();
+  };
+  FakeServer server({}, "<think>Hm.</think>Yes.", kThinking);
+  EXPECT_EQ(reasoning(ask(server, "")), 3);
+  EXPECT_EQ(reasoning(ask(server, R"("include_reasoning": false)")), 3);
+  EXPECT_EQ(reasoning(ask(server, R"("max_tokens": 9)")), 2);
+  EXPECT_EQ(reasoning(ask(server, R"("n": 2)")), 3);  // the second begins "think>"
+  FakeServer opened({}, "Hm.</think>Yes.", kThinking, "<think>\n");
+  EXPECT_EQ(reasoning(ask(opened, "")), 3);
+  FakeServer none({}, "Yes.", kThinking);
+  EXPECT_EQ(reasoning(ask(none, "")), 0);
+
+  RawClient client(server.server->port());
+  client.post("/v1/chat/completions",
+              R"({"messages": [{"role": "user", "content": "hi"}], "stream": true, "stream_options":
+                 {"include_usage": true, "continuous_usage_stats": true}})");
+  const std::string body = client.read().body;
+  std::vector<std::int64_t> counts;
+  for (std::size_t at = 0; (at = body.find("\"reasoning_tokens\":", at)) != std::string::npos;)
+    counts.push_back(body.at(at += 19) - '0');
+  ASSERT_GE(counts.size(), 2U);
+  EXPECT_EQ(counts.front(), 0);
+  EXPECT_EQ(counts.back(), 3);
+
+  FakeServer plain({}, "Yes.", "{{ tools }}");  // whose thinking can't be told
+  EXPECT_FALSE(ask(plain, "").at("usage").as_object().contains("completion_tokens_details"));
+}
+
 TEST(ChatReasoning, ParsersAreNamedOrOff) {
   ServerOptions options;
   options.reasoning_parser = "none";

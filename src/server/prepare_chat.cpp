@@ -166,6 +166,10 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_TRY(set_thinking(context, prompt, request.thinking_token_budget, &parts));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
   options.reply = reply_options(context, request.chat, prompt);
+  if (!context.dialect->thinking.empty()) {
+    options.thinking.emplace(&context.dialect->thinking,
+                             options.reply != nullptr && options.reply->begins_inside);
+  }
 
   PreparedCall out;
   QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),

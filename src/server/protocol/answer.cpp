@@ -6,6 +6,8 @@
 #include <boost/json/value_from.hpp>
 #include <iterator>
 
+#include "dialect/text_reader.h"
+
 namespace quire {
 
 namespace json = boost::json;
@@ -19,13 +21,18 @@ json::string_view json_view(std::string_view text) { return {text.data(), text.s
 std::string sse_event(std::string_view data) { return fmt::format("data: {}\n\n", data); }
 
 Answer::Answer(AnswerOptions options, const TextService* text, std::vector<Choice> choices)
-    : options_(std::move(options)), text_(text), choices_(std::move(choices)) {}
+    : options_(std::move(options)), text_(text), choices_(std::move(choices)) {
+  for (Choice& choice : choices_) choice.thinking = options_.thinking;
+}
 
 void Answer::on_delta(std::size_t index, OutputDelta delta, std::string* events) {
   Choice& choice = choices_[index];
   if (!options_.score_only) {
     choice.text += delta.text;
-    for (const OutputToken& token : delta.tokens) choice.logprob_sum += token.logprobs.logprob;
+    for (const OutputToken& token : delta.tokens) {
+      choice.logprob_sum += token.logprobs.logprob;
+      if (choice.thinking) choice.thinking->push(token.id, trimmed(token.text).empty());
+    }
     choice.tokens.insert(choice.tokens.end(), std::make_move_iterator(delta.tokens.begin()),
                          std::make_move_iterator(delta.tokens.end()));
     choice.completion_tokens = std::max(choice.completion_tokens, delta.completion_tokens);
@@ -75,9 +82,10 @@ void Answer::add_event(const json::value& choice_value, const Choice& choice, st
                        const json::object* extra) const {
   std::string data = event_prefix() + ",\"choices\":[" + json::serialize(choice_value) + "]";
   if (options_.continuous_usage) {
-    data +=
-        ",\"usage\":" + json::serialize(usage_json(static_cast<std::int64_t>(choice.prompt->size()),
-                                                   choice.completion_tokens, choice.cached_tokens));
+    Usage usage;
+    usage.add_prompt(choice);
+    usage.add_output(choice);
+    data += ",\"usage\":" + json::serialize(usage_json(usage));
   } else if (options_.include_usage) {
     data += ",\"usage\":null";
   }
@@ -90,26 +98,34 @@ void Answer::add_event(const json::value& choice_value, const Choice& choice, st
   *events += sse_event(data);
 }
 
-json::object Answer::usage_json(std::int64_t prompt, std::int64_t completion,
-                                std::int64_t cached) const {
-  json::object usage;
-  usage["prompt_tokens"] = prompt;
-  usage["completion_tokens"] = completion;
-  usage["total_tokens"] = prompt + completion;
+void Answer::Usage::add_prompt(const Choice& choice) {
+  prompt += static_cast<std::int64_t>(choice.prompt->size());
+  cached += choice.cached_tokens;
+}
+void Answer::Usage::add_output(const Choice& choice) {
+  completion += choice.completion_tokens;
+  if (choice.thinking) reasoning += choice.thinking->count();
+}
+
+json::object Answer::usage_json(const Usage& usage) const {
+  json::object out;
+  out["prompt_tokens"] = usage.prompt;
+  out["completion_tokens"] = usage.completion;
+  out["total_tokens"] = usage.prompt + usage.completion;
   if (options_.cached_tokens)
-    usage["prompt_tokens_details"] = json::object{{"cached_tokens", cached}};
-  return usage;
+    out["prompt_tokens_details"] = json::object{{"cached_tokens", usage.cached}};
+  if (options_.thinking)
+    out["completion_tokens_details"] = json::object{{"reasoning_tokens", usage.reasoning}};
+  return out;
 }
 
 json::object Answer::total_usage() const {
-  std::int64_t prompt = 0, completion = 0, cached = 0;
+  Usage usage;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    completion += choices_[i].completion_tokens;
-    if (i % options_.candidates != 0) continue;  // the prompt counts once
-    prompt += static_cast<std::int64_t>(choices_[i].prompt->size());
-    cached += choices_[i].cached_tokens;
+    usage.add_output(choices_[i]);
+    if (i % options_.candidates == 0) usage.add_prompt(choices_[i]);  // the prompt counts once
   }
-  return usage_json(prompt, completion, cached);
+  return usage_json(usage);
 }
 
 void Answer::end_stream(std::string* events) const {

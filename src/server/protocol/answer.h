@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dialect/dialects.h"
+#include "dialect/thinking_counter.h"
 #include "engine/request.h"
 #include "server/protocol/logprobs.h"
 #include "server/text_service.h"
@@ -31,6 +32,8 @@ struct AnswerOptions {
   bool prompt_text = false;          // chat: show it
   // Chat: how the answer's text is read; null: it is content as it is.
   std::shared_ptr<const ReplyOptions> reply;
+  // Chat: counts the tokens of the thinking; usage tells them.
+  std::optional<ThinkingCounter> thinking;
   bool include_reasoning = true, parallel_tool_calls = true;
   bool score_only = false;  // max_tokens 0: the one token that the engine made is not shown
   // Choices stand in groups of `candidates` for one prompt; of each group the best `n` are shown.
@@ -50,6 +53,7 @@ struct Choice {
   std::optional<std::string> stop_string;
   std::optional<TokenId> stop_token;
   std::int32_t completion_tokens = 0, cached_tokens = 0;
+  std::optional<ThinkingCounter> thinking;
   double logprob_sum = 0;       // of the tokens that came with log-probabilities
   bool started = false;         // a stream has sent its first chunk
   std::size_t next_offset = 0;  // characters of text before the next token
@@ -81,8 +85,12 @@ class Answer {
 
   void add_event(const boost::json::value& choice_value, const Choice& choice, std::string* events,
                  const boost::json::object* extra = nullptr) const;
-  boost::json::object usage_json(std::int64_t prompt, std::int64_t completion,
-                                 std::int64_t cached) const;
+  struct Usage {
+    std::int64_t prompt = 0, completion = 0, cached = 0, reasoning = 0;
+    void add_output(const Choice& choice);
+    void add_prompt(const Choice& choice);
+  };
+  boost::json::object usage_json(const Usage& usage) const;
   boost::json::object total_usage() const;
   bool worth_an_event(const Choice& choice) const;
   bool too_soon(const Choice& choice) const;  // of stream_interval

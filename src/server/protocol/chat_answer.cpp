@@ -48,6 +48,7 @@ class ChatAnswer : public Answer {
     // Counts of tokens belong to the chunks that show them.
     Choice nothing_yet;
     nothing_yet.prompt = choice.prompt;
+    nothing_yet.thinking = options_.thinking;
     add_event(chunk(index, {{"role", options_.role}, {"content", ""}}), nothing_yet, events,
               &extra);
     if (options_.echo && !options_.chat_echo.empty()) {

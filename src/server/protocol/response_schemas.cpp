@@ -16,7 +16,9 @@ constexpr const char* kSchemas = R"json({
   "properties": {"prompt_tokens": {"type": "integer"}, "completion_tokens": {"type": "integer"},
     "total_tokens": {"type": "integer"},
     "prompt_tokens_details": {"type": ["object", "null"], "properties": {
-      "cached_tokens": {"type": "integer"}}}}},
+      "cached_tokens": {"type": "integer"}}},
+    "completion_tokens_details": {"type": ["object", "null"], "properties": {
+      "reasoning_tokens": {"type": "integer"}}}}},
 "FinishReason": {"enum": ["stop", "length", "tool_calls", "abort", "error", "repetition", null]},
 "CompletionResponse": {"type": "object",
   "required": ["id", "object", "created", "model", "choices", "usage"], "properties": {
