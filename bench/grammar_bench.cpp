@@ -60,6 +60,14 @@ const Case kCases[] = {
      R"({"a": [1, 2.5, {"b": "some text of several words"}], "c": null})"},
     {"regex", GrammarSpec::Kind::kRegex, "[A-Z][a-z ]{20,60}[.]",
      "The quick brown fox jumps over it."},
+    {"text and calls", GrammarSpec::Kind::kStructuralTag,
+     R"({"format": {"type": "triggered_tags", "triggers": ["<tool_call>"], "tags": [{
+         "begin": "<tool_call>\n", "end": "\n</tool_call>", "content": {"type": "json_schema",
+         "json_schema": {"type": "object", "properties": {"name": {"enum": ["get_weather"]},
+         "arguments": {"type": "object", "properties": {"city": {"type": "string"}}}},
+         "required": ["name", "arguments"]}}}]}})",
+     "Let me look at the weather in Oslo, which may well be cold.\n<tool_call>\n{\"name\": "
+     "\"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
 };
 
 void follow(const Tokenizer& tokenizer, GrammarCompiler& compiler, const Case& c) {

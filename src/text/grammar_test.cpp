@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
 #include <thread>
 
 #include "text/test_vocab.h"
@@ -157,6 +159,66 @@ TEST_F(GrammarTest, TokensThatSpellTheSameAreAllAllowed) {
   EXPECT_TRUE(m->complete());
 }
 
+// So that an answer which fits is the same with a grammar as without, token by token: whatever way
+// a fitting text is cut into tokens, edges of JSON inside them, the mask allows each.
+TEST(GrammarMask, AllowsEveryWayToSpellAFittingText) {
+  const VocabSpec spec = test::byte_level_spec({{"{", "\""},
+                                                {"\"", ":"},
+                                                {"a", "b"},
+                                                {"ab", "c"},
+                                                {"\"", ","},
+                                                {"\",", "Ġ"},
+                                                {"\",Ġ", "\""},
+                                                {"1", "2"},
+                                                {"12", "}"},
+                                                {"\"", "}"},
+                                                {"\"}", "]"},
+                                                {"[", "{"},
+                                                {"t", "r"},
+                                                {"u", "e"},
+                                                {"tr", "ue"},
+                                                {"Ġ", "{"},
+                                                {"\":", "Ġ"},
+                                                {"\":Ġ", "\""}},
+                                               {"<end>"});
+  const auto tokenizer = Tokenizer::from_vocab(spec).value();
+  const auto vocab_size = static_cast<TokenId>(tokenizer->vocab_size());
+  const TokenId end = vocab_size - 1;
+  GrammarCompiler compiler(tokenizer.get(), {end}, tokenizer->vocab_size());
+  GrammarSpec schema;
+  schema.text = R"({"type": "array", "items": {"type": "object", "properties": {
+      "ab": {"type": "string"}, "n": {"enum": [12, true]}}, "additionalProperties": false}})";
+  const auto grammar = compiler.compile(schema).value();
+  std::mt19937_64 rng(7);
+  std::set<TokenId> seen;
+  for (int round = 0; round < 300; ++round) {
+    std::string text = "[";
+    for (std::uint64_t i = 0, count = 1 + rng() % 3; i < count; ++i) {
+      text += i == 0 ? "{\"ab\": \"" : ", {\"ab\":\"";
+      for (std::uint64_t c = rng() % 5; c > 0; --c) text += "abc ,:[1"[rng() % 8];
+      text += rng() % 2 == 0 ? "\"}" : rng() % 2 == 0 ? "\", \"n\": 12}" : "\",\"n\":true}";
+    }
+    text += "]";
+    const auto m = grammar->matcher({}, true).value();
+    std::vector<std::uint32_t> words(m->num_mask_words());
+    for (std::string_view rest = text; !rest.empty();) {
+      std::vector<TokenId> fitting;
+      for (TokenId id = 0; id < end; ++id)
+        if (rest.starts_with(tokenizer->token_bytes(id))) fitting.push_back(id);
+      ASSERT_TRUE(m->fill_mask(words));
+      for (const TokenId id : fitting)
+        ASSERT_TRUE(words[static_cast<std::size_t>(id) / 32] >> (id % 32) & 1u)
+            << text << " at " << rest << ": " << tokenizer->token_bytes(id);
+      const TokenId next = fitting[rng() % fitting.size()];
+      seen.insert(next);
+      ASSERT_TRUE(m->accept(next).value());
+      rest.remove_prefix(tokenizer->token_bytes(next).size());
+    }
+    ASSERT_TRUE(m->accepting().value()) << text;
+  }
+  EXPECT_GT(seen.size(), 25U);  // of which over a dozen have several bytes
+}
+
 TEST_F(GrammarTest, VocabularyWithoutAnEnd) {
   GrammarCompiler compiler(tokenizer_.get(), {}, tokenizer_->vocab_size());
   const auto m = compiler.compile(regex("ab?")).value()->matcher({}, true).value();
@@ -231,6 +293,43 @@ TEST_F(GrammarTest, References) {
   EXPECT_TRUE(takes(Kind::kJsonSchema, R"({"type": "object", "properties": {"l": {"type": "array",
       "items": {"type": "boolean"}}, "b": {"$ref": "#/properties/l/items"}}, "required": ["b"]})",
                     R"({"b":true})"));
+}
+
+TEST_F(GrammarTest, AReferenceToAnEnumIsThatEnum) {
+  const std::string unit = R"({"type": "object", "properties": {"unit": {"$ref": "#/$defs/unit"}},
+      "required": ["unit"], "$defs": {"unit": {"enum": ["C", "F"]}}})";
+  EXPECT_TRUE(takes(Kind::kJsonSchema, unit, R"({"unit":"F"})"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, unit, R"({"unit":{}})"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, unit, R"({"unit":"K"})"));
+}
+
+TEST_F(GrammarTest, AReferenceMayPointAnywhereInTheSchema) {
+  const std::string pair = R"({"type": "object", "properties": {
+      "list": {"type": "array", "prefixItems": [{"type": "null"}, {"anyOf": [{"enum": [1]}]}]},
+      "a/b~": {"type": "boolean"}, "x": {"$ref": "#/properties/list/prefixItems/1/anyOf/0"},
+      "y": {"$ref": "#/properties/a~1b~0"}}, "required": ["x", "y"]})";
+  EXPECT_TRUE(takes(Kind::kJsonSchema, pair, R"({"x":1,"y":false})"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, pair, R"({"x":2,"y":false})"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, pair, R"({"x":1,"y":0})"));
+}
+
+// What a token costs must not grow with what came before: 40,000 of them, half in one text, half
+// in one list, would take hours if it did.
+TEST_F(GrammarTest, LongAnswersDoNotSlowDown) {
+  const auto m = matcher(json_object_spec());
+  std::vector<std::uint32_t> words(m->num_mask_words());
+  const auto follow = [&](std::string_view text) {
+    for (const char c : text) {
+      ASSERT_TRUE(m->fill_mask(words));
+      ASSERT_TRUE(m->accept(static_cast<unsigned char>(c)).value());
+    }
+  };
+  follow("{\"text\":\"");
+  for (int i = 0; i < 2000; ++i) follow("word, 8\\n ");
+  follow("\",\"list\":[[]");
+  for (int i = 0; i < 2000; ++i) follow(",{\"a\":[1]}");
+  follow("]}");
+  EXPECT_TRUE(m->complete());
 }
 
 TEST_F(GrammarTest, BranchesThatExcludeEachOther) {
@@ -395,6 +494,69 @@ TEST_F(GrammarTest, StructuralTagFormats) {
                 .find("format.elements[0].type is \"odd\""),
             std::string::npos);
   EXPECT_NE(refusal(Kind::kStructuralTag, "{}").find("\"structures\""), std::string::npos);
+}
+
+TEST_F(GrammarTest, StructuralTagWithSpecialTokens) {
+  const auto follow = [this](const char* format, const std::vector<TokenId>& ids) {
+    GrammarSpec spec;
+    spec.kind = Kind::kStructuralTag;
+    spec.text = fmt::format(R"({{"format": {}}})", format);
+    const auto m = matcher(spec);
+    if (!m) return false;
+    for (const TokenId id : ids) {
+      const bool allowed = allows(mask(*m), id);
+      EXPECT_EQ(m->accept(id).value(), allowed);
+      if (!allowed) return false;
+    }
+    return m->accepting().value();
+  };
+  // The token alone is meant, not its text.
+  const char* literal = R"({"type": "const_string", "value": "x<other>y"})";
+  EXPECT_TRUE(follow(literal, {'x', kOther, 'y'}));
+  EXPECT_FALSE(follow(literal, {'x', '<'}));
+  EXPECT_FALSE(follow(literal, {'x', 'y'}));
+  // Text goes on until the token comes.
+  const char* tags = R"({"type": "triggered_tags", "triggers": ["<other>"], "tags": [
+      {"begin": "<other>(", "content": {"type": "any_text"}, "end": "<other>"}]})";
+  EXPECT_TRUE(follow(tags, {'a', 'b', kOther, '(', 'c', kOther, 'd'}));
+  EXPECT_TRUE(follow(tags, {}));
+  EXPECT_FALSE(follow(tags, {'a', kOther, 'b'}));
+  EXPECT_FALSE(follow(tags, {'a', kOther, '('}));
+  const char* most = R"({"type": "sequence", "elements": [
+      {"type": "any_text", "max_tokens": 2}, {"type": "const_string", "value": "<other>"}]})";
+  EXPECT_TRUE(follow(most, {kOther}));
+  EXPECT_TRUE(follow(most, {'a', kMerged, kOther}));
+  EXPECT_FALSE(follow(most, {'a', 'b', 'c'}));
+  EXPECT_NE(refusal(Kind::kStructuralTag, R"({"format": {"type": "triggered_tags", "triggers":
+      ["a<other>"], "tags": [{"begin": "a<other>", "content": {"type": "any_text"}, "end": "x"}]}})")
+                .find("can only begin"),
+            std::string::npos);
+}
+
+TEST_F(GrammarTest, StructuralTagRepetitionsAndPatterns) {
+  const auto takes_format = [this](const char* format, const char* text) {
+    return takes(Kind::kStructuralTag, fmt::format(R"({{"format": {}}})", format), text);
+  };
+  const char* list = R"({"type": "sequence", "elements": [
+      {"type": "optional", "content": {"type": "const_string", "value": "-"}},
+      {"type": "plus", "content": {"type": "const_string", "value": "a"}},
+      {"type": "star", "content": {"type": "const_string", "value": "b"}}]})";
+  EXPECT_TRUE(takes_format(list, "-aab"));
+  EXPECT_TRUE(takes_format(list, "a"));
+  EXPECT_FALSE(takes_format(list, "-b"));
+  const char* calls = R"({"type": "sequence", "elements": [
+      {"type": "star", "content": {"type": "sequence", "elements": [
+        {"type": "text_up_to", "pattern": "\\[\\s*f\\("}, {"type": "regex", "pattern": "[0-9]"},
+        {"type": "const_string", "value": ")]"}]}},
+      {"type": "any_text", "without": "\\[\\s*f\\("}]})";
+  EXPECT_TRUE(takes_format(calls, "so [ f(1)] and [f(2)], [g(x)]"));
+  EXPECT_FALSE(takes_format(calls, "so [f(x)]"));
+  const char* value = R"({"type": "tag", "begin": "<", "end": ">", "content":
+      {"type": "any_text", "pattern": "[ab>]{2,3}"}})";
+  EXPECT_TRUE(takes_format(value, "<ab>"));
+  EXPECT_FALSE(takes_format(value, "<a>"));
+  EXPECT_FALSE(takes_format(value, "<a>b>"));
+  EXPECT_FALSE(takes_format(value, "<abab>"));
 }
 
 TEST_F(GrammarTest, CompiledOnceAndBounded) {

@@ -4,6 +4,7 @@
 
 mod ebnf;
 mod ebnf_parser;
+mod marks;
 mod matcher;
 mod regex;
 mod schema;
@@ -31,6 +32,7 @@ const MAX_LEXER_STATES: usize = 50_000;
 /// What all grammars of a model share: the trie of its tokens' bytes.
 pub struct GrammarVocab {
     factory: ParserFactory,
+    marks: marks::Marks,
     special: Arc<Vec<bool>>,
     end_ids: Arc<Vec<u32>>,
 }
@@ -56,6 +58,7 @@ impl GrammarVocab {
                 format!("the end token {id} is outside the vocabulary of {count} tokens")
             })? = true;
         }
+        let marks = marks::Marks::new(words, &special, end_ids);
         let bytes: Vec<Vec<u8>> = words
             .iter()
             .zip(&special)
@@ -81,7 +84,8 @@ impl GrammarVocab {
             verbose_errors: false,
             ..ParserLimits::default()
         };
-        Ok(Self { factory, special: Arc::new(special), end_ids: Arc::new(end_ids.to_vec()) })
+        let (special, end_ids) = (Arc::new(special), Arc::new(end_ids.to_vec()));
+        Ok(Self { factory, marks, special, end_ids })
     }
 
     pub fn compile(&self, source: &Source) -> Result<CompiledGrammar, String> {
@@ -96,7 +100,7 @@ impl GrammarVocab {
     }
 
     fn compile_source(&self, source: &Source) -> Result<Matcher, String> {
-        let grammar = source.grammar()?;
+        let grammar = source.grammar(&self.marks)?;
         self.try_grammar(grammar).map_err(|error| {
             // The compiler does not say where: look for the smallest part that fails alone.
             let fails = |part: &serde_json::Value| {

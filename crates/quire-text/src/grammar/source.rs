@@ -3,6 +3,7 @@
 use llguidance::api::TopLevelGrammar;
 use serde_json::{json, Map, Value};
 
+use super::marks::Marks;
 use super::{ebnf, regex, schema, schema_culprit, structural_tag};
 
 /// Between two tokens of JSON: a few blanks, or a new line with its indent. Bounded, so that a weak
@@ -27,7 +28,7 @@ pub enum Source {
 }
 
 impl Source {
-    pub fn grammar(&self) -> Result<TopLevelGrammar, String> {
+    pub fn grammar(&self, marks: &Marks) -> Result<TopLevelGrammar, String> {
         match self {
             Source::JsonSchema(text, options) => {
                 let schema = parse_json(text, "the schema")?;
@@ -38,7 +39,7 @@ impl Source {
             Source::Grammar(text) => Ok(TopLevelGrammar::from_lark(ebnf::to_lark(text)?)),
             Source::StructuralTag(text, options) => {
                 let tag = parse_json(text, "the structural tag")?;
-                structural_tag::grammar(&tag, options)
+                structural_tag::grammar(&tag, options, marks)
             }
         }
     }

@@ -1,18 +1,20 @@
 //! Structural tags: free text in which given beginnings start a constrained part. Both forms are
-//! read: `structures` with `triggers`, and `format` with its nested kinds.
+//! read: `structures` with `triggers`, and `format` with its nested kinds. Special tokens may stand
+//! in literal text, and begin a trigger.
 
 use std::fmt::Write;
 
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::Value;
 
+use super::marks::Marks;
 use super::source::{self, lark_string, Options};
 use super::{ebnf, regex};
 
 const MAX_DEPTH: usize = 64;
 
-pub fn grammar(tag: &Value, options: &Options) -> Result<TopLevelGrammar, String> {
-    let mut builder = Builder { options, rules: String::new(), count: 0, parts: Vec::new() };
+pub fn grammar(tag: &Value, options: &Options, marks: &Marks) -> Result<TopLevelGrammar, String> {
+    let mut builder = Builder { options, marks, rules: String::new(), count: 0, parts: Vec::new() };
     let start = match (tag.get("format"), tag.get("structures")) {
         (Some(format), _) => builder.format(format, "format", 0)?,
         (None, Some(structures)) => builder.structures(structures, tag.get("triggers"))?,
@@ -30,6 +32,7 @@ pub fn grammar(tag: &Value, options: &Options) -> Result<TopLevelGrammar, String
 
 struct Builder<'a> {
     options: &'a Options,
+    marks: &'a Marks,
     rules: String,
     count: usize,
     parts: Vec<GrammarWithLexer>, // named p0, p1, ...
@@ -40,7 +43,7 @@ struct Tag {
     begin: String,
     content: String, // a rule or a group of Lark
     ends: Vec<String>,
-    any_text: bool, // free text up to the end
+    up_to: Option<String>, // free text up to the end and with it, in place of content and end
 }
 
 fn string(value: Option<&Value>, what: &str) -> Result<String, String> {
@@ -59,6 +62,17 @@ fn list<'v>(value: Option<&'v Value>, what: &str) -> Result<&'v Vec<Value>, Stri
 
 fn strings(value: Option<&Value>, what: &str) -> Result<Vec<String>, String> {
     list(value, what)?.iter().map(|item| string(Some(item), what)).collect()
+}
+
+/// A regular expression in the compiler's syntax.
+fn pattern(value: Option<&Value>, what: &str) -> Result<String, String> {
+    let pattern = regex::translate(&string(value, what)?);
+    regex::check(&pattern).map_err(|why| format!("{what}: {why}"))?;
+    Ok(pattern)
+}
+
+fn anywhere(pattern: &str) -> String {
+    format!("(?s:.)*(?:{pattern})(?s:.)*")
 }
 
 fn flag(value: Option<&Value>, what: &str) -> Result<bool, String> {
@@ -98,7 +112,7 @@ impl Builder<'_> {
                 begin: string(item.get("begin"), &format!("{place}.begin"))?,
                 content: self.schema(item.get("schema"), &format!("{place}.schema"))?,
                 ends: vec![string(item.get("end"), &format!("{place}.end"))?],
-                any_text: false,
+                up_to: None,
             });
         }
         let triggers = strings(triggers, "triggers")?;
@@ -112,10 +126,25 @@ impl Builder<'_> {
         let kind = string(value.get("type"), &format!("{place}.type"))?;
         match kind.as_str() {
             "const_string" => {
-                Ok(lark_string(&string(value.get("value"), &format!("{place}.value"))?))
+                let text = string(value.get("value"), &format!("{place}.value"))?;
+                Ok(self.marks.literal(&text))
             }
             "json_schema" => self.schema(value.get("json_schema"), &format!("{place}.json_schema")),
-            "any_text" => Ok(self.free_text(&[])),
+            "any_text" => self.any_text(value, place),
+            "text_up_to" => {
+                let pattern = pattern(value.get("pattern"), &format!("{place}.pattern"))?;
+                Ok(self.up_to_pattern(&pattern))
+            }
+            "optional" | "star" | "plus" => {
+                let inner = value.get("content").ok_or(format!("{place}.content is missing"))?;
+                let inner = self.format(inner, &format!("{place}.content"), depth + 1)?;
+                let how = match kind.as_str() {
+                    "optional" => "?",
+                    "star" => "*",
+                    _ => "+",
+                };
+                Ok(format!("({inner}){how}"))
+            }
             "regex" => {
                 let pattern = string(value.get("pattern"), &format!("{place}.pattern"))?;
                 let lark =
@@ -144,8 +173,9 @@ impl Builder<'_> {
             }
             "tags_with_separator" => self.separated(value, place, depth),
             other => Err(format!(
-                "{place}.type is \"{other}\": use const_string, json_schema, any_text, regex, \
-                 grammar, sequence, or, tag, triggered_tags or tags_with_separator"
+                "{place}.type is \"{other}\": use const_string, json_schema, any_text, text_up_to, \
+                 regex, grammar, sequence, or, optional, star, plus, tag, triggered_tags or \
+                 tags_with_separator"
             )),
         }
     }
@@ -179,24 +209,65 @@ impl Builder<'_> {
         };
         let inner = value.get("content").ok_or_else(|| format!("{place}.content is missing"))?;
         let any_text = inner.get("type") == Some(&Value::from("any_text"))
+            && inner.get("max_tokens").is_none()
+            && inner.get("without").is_none()
             && ends.iter().all(|end| !end.is_empty());
-        let content = match any_text {
-            true => String::new(),
-            false => self.format(inner, &format!("{place}.content"), depth + 1)?,
+        if !any_text {
+            let content = self.format(inner, &format!("{place}.content"), depth + 1)?;
+            return Ok(Tag { begin, content, ends, up_to: None });
+        }
+        let up_to = match inner.get("pattern") {
+            None => self.text_up_to_any(&ends),
+            whole => {
+                let whole = pattern(whole, &format!("{place}.content.pattern"))?;
+                self.match_up_to(&whole, &ends)
+            }
         };
-        Ok(Tag { begin, content, ends, any_text })
+        Ok(Tag { begin, content: String::new(), ends, up_to: Some(up_to) })
     }
 
     /// The tag without the first bytes of its beginning, which came already.
-    fn whole_tag(&mut self, tag: &Tag, came: &str) -> String {
+    fn whole_tag(&self, tag: &Tag, came: &str) -> String {
         let begin = &tag.begin[came.len()..];
-        let begin = if begin.is_empty() { String::new() } else { lark_string(begin) + " " };
-        if tag.any_text {
-            let text = self.text_up_to(&tag.ends);
-            return format!("({begin}{text})");
+        let begin = if begin.is_empty() { String::new() } else { self.marks.literal(begin) + " " };
+        if let Some(up_to) = &tag.up_to {
+            return format!("({begin}{up_to})");
         }
-        let ends: Vec<String> = tag.ends.iter().map(|end| lark_string(end)).collect();
+        let ends: Vec<String> = tag.ends.iter().map(|end| self.marks.literal(end)).collect();
         format!("({begin}{} ({}))", tag.content, ends.join(" | "))
+    }
+
+    /// Free text; of `max_tokens` at most, without a match of `without` in it.
+    fn any_text(&mut self, value: &Value, place: &str) -> Result<String, String> {
+        let without = match value.get("without") {
+            None => None,
+            without => Some(pattern(without, &format!("{place}.without"))?),
+        };
+        let most = match value.get("max_tokens") {
+            None => None,
+            Some(most) => Some(most.as_u64().ok_or(format!("{place}.max_tokens: a count"))?),
+        };
+        let mut body = "/(?s:.)+/".to_string();
+        if let Some(pattern) = without {
+            let _ = write!(body, " & ~({})", regex::lark_literal(&anywhere(&pattern)));
+        }
+        let name = self.name("TEXT");
+        let _ = writeln!(self.rules, "{name}: {body}");
+        let Some(most) = most else { return Ok(format!("{name}?")) };
+        if most == 0 {
+            return Ok("\"\"".to_string());
+        }
+        let rule = self.name("text");
+        let _ = writeln!(self.rules, "{rule}[max_tokens={most}]: {name}");
+        Ok(format!("{rule}?"))
+    }
+
+    /// Free text up to and with the first match.
+    fn up_to_pattern(&mut self, pattern: &str) -> String {
+        let name = self.name("upto");
+        let text = regex::lark_literal(&format!("(?s:.)*(?:{pattern})"));
+        let _ = writeln!(self.rules, "{name}[lazy]: {text}");
+        name
     }
 
     /// Free text without any of these in it.
@@ -212,11 +283,35 @@ impl Builder<'_> {
 
     /// Free text up to and with the first of these.
     fn text_up_to(&mut self, ends: &[String]) -> String {
-        let name = self.name("upto");
         let ends: Vec<String> = ends.iter().map(|end| regex_syntax::escape(end)).collect();
-        let end = regex::lark_literal(&format!("(?s:.)*(?:{})", ends.join("|")));
-        let _ = writeln!(self.rules, "{name}[lazy]: {end}");
+        self.up_to_pattern(&ends.join("|"))
+    }
+
+    /// Text that matches as a whole, up to and with the first of these.
+    fn match_up_to(&mut self, pattern: &str, ends: &[String]) -> String {
+        let name = self.name("UPTO");
+        let ends: Vec<String> = ends.iter().map(|end| regex_syntax::escape(end)).collect();
+        let ends = ends.join("|");
+        let whole = regex::lark_literal(&format!("(?:{pattern})(?:{ends})"));
+        let longer = regex::lark_literal(&format!("(?s:.)*(?:{ends})(?s:.)+"));
+        let _ = writeln!(self.rules, "{name}: {whole} & ~({longer})");
         name
+    }
+
+    /// The same where some of them begin with special tokens, which no text has in it.
+    fn text_up_to_any(&mut self, ends: &[String]) -> String {
+        let (special, text): (Vec<String>, Vec<String>) =
+            ends.iter().cloned().partition(|end| self.marks.begins(end));
+        let mut branches = Vec::new();
+        if !text.is_empty() {
+            branches.push(self.text_up_to(&text));
+        }
+        if !special.is_empty() {
+            let before = self.free_text(&text);
+            let ends: Vec<String> = special.iter().map(|end| self.marks.literal(end)).collect();
+            branches.push(format!("{before} ({})", ends.join(" | ")));
+        }
+        format!("({})", branches.join(" | "))
     }
 
     fn triggered(
@@ -229,6 +324,13 @@ impl Builder<'_> {
     ) -> Result<String, String> {
         if triggers.iter().any(String::is_empty) {
             return Err(format!("{place}: a trigger is empty"));
+        }
+        let texts: Vec<String> =
+            triggers.iter().filter(|trigger| !self.marks.begins(trigger)).cloned().collect();
+        if let Some(odd) = texts.iter().find(|trigger| self.marks.occur_in(trigger)) {
+            return Err(format!(
+                "{place}: the trigger \"{odd}\" has a special token in it, which can only begin one"
+            ));
         }
         let mut used = vec![false; tags.len()];
         let mut branches = Vec::new();
@@ -243,7 +345,10 @@ impl Builder<'_> {
             if follow.is_empty() {
                 return Err(format!("{place}: no tag begins with the trigger \"{trigger}\""));
             }
-            let text = self.text_up_to(std::slice::from_ref(trigger));
+            let text = match self.marks.begins(trigger) {
+                true => format!("{} {}", self.free_text(&texts), self.marks.literal(trigger)),
+                false => self.text_up_to(std::slice::from_ref(trigger)),
+            };
             branches.push(format!("{text} ({})", follow.join(" | ")));
         }
         if let Some(i) = used.iter().position(|used| !used) {
@@ -254,7 +359,7 @@ impl Builder<'_> {
         }
         let item = self.name("item");
         let _ = writeln!(self.rules, "{item}: {}", branches.join(" | "));
-        let tail = self.free_text(triggers);
+        let tail = self.free_text(&texts);
         Ok(match (at_least_one, stop_after_first) {
             (false, false) => format!("({item}* {tail})"),
             (true, false) => format!("({item}+ {tail})"),
@@ -274,7 +379,7 @@ impl Builder<'_> {
         let more = match (stop_after_first, separator.is_empty()) {
             (true, _) => String::new(),
             (false, true) => format!(" {item}*"),
-            (false, false) => format!(" ({} {item})*", lark_string(&separator)),
+            (false, false) => format!(" ({} {item})*", self.marks.literal(&separator)),
         };
         Ok(if at_least_one { format!("({item}{more})") } else { format!("({item}{more})?") })
     }
