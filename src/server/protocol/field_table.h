@@ -84,81 +84,72 @@ using RequestOf = typename MemberOf<Member>::Request;
 template <class R>
 using Reader = Status (*)(R&, const boost::json::value&, const Field<R>&);
 
-template <auto Member>
-constexpr auto bool_field(std::string_view name) {
+// The checked readers with one face: what a field may be stands in its info.
+namespace field_reader {
+using Value = boost::json::value;
+inline Result<bool> boolean(const Value& value, const FieldInfo& field) {
+  return read_bool(value, field.name);
+}
+inline Result<std::int64_t> integer(const Value& value, const FieldInfo& field) {
+  return read_integer(value, field.name, field.min, field.max);
+}
+inline Result<double> number(const Value& value, const FieldInfo& field) {
+  return read_number(value, field.name, field.min, field.max, field.above_min);
+}
+}  // namespace field_reader
+
+template <class T>
+struct StoredIn {
+  using Type = T;
+};
+template <class T>
+struct StoredIn<std::optional<T>> {
+  using Type = T;
+};
+// A field whose value, as Read gives it, goes into one member or its optional.
+template <auto Member, auto Read>
+constexpr auto value_field(const FieldInfo& info) {
   using R = RequestOf<Member>;
-  return Field<R>{{name, FieldKind::kBool},
-                  [](R& request, const auto& value, const auto& field) -> Status {
-                    QUIRE_ASSIGN(request.*Member, read_bool(value, field.name));
+  return Field<R>{info, [](R& request, const auto& value, const auto& field) -> Status {
+                    using Stored = typename StoredIn<typename MemberOf<Member>::Value>::Type;
+                    QUIRE_ASSIGN(auto made, Read(value, field));
+                    request.*Member = static_cast<Stored>(std::move(made));
                     return {};
                   }};
+}
+template <auto Member>
+constexpr auto bool_field(std::string_view name) {
+  return value_field<Member, &field_reader::boolean>({name, FieldKind::kBool});
 }
 template <auto Member>
 constexpr auto integer_field(std::string_view name, double min, double max) {
-  using R = RequestOf<Member>;
-  return Field<R>{{name, FieldKind::kInteger, min, max},
-                  [](R& request, const auto& value, const auto& field) -> Status {
-                    QUIRE_ASSIGN(const auto number,
-                                 read_integer(value, field.name, field.min, field.max));
-                    using Value = typename MemberOf<Member>::Value;
-                    if constexpr (std::is_arithmetic_v<Value>) {
-                      request.*Member = static_cast<Value>(number);
-                    } else {
-                      request.*Member = static_cast<typename Value::value_type>(number);
-                    }
-                    return {};
-                  }};
+  return value_field<Member, &field_reader::integer>({name, FieldKind::kInteger, min, max});
 }
 template <auto Member>
 constexpr auto number_field(std::string_view name, double min, double max, bool above_min = false) {
-  using R = RequestOf<Member>;
-  return Field<R>{{name, FieldKind::kNumber, min, max, above_min},
-                  [](R& request, const auto& value, const auto& field) -> Status {
-                    QUIRE_ASSIGN(request.*Member, read_number(value, field.name, field.min,
-                                                              field.max, field.above_min));
-                    return {};
-                  }};
+  return value_field<Member, &field_reader::number>(
+      {name, FieldKind::kNumber, min, max, above_min});
 }
 template <auto Member>
 constexpr auto string_field(std::string_view name) {
-  using R = RequestOf<Member>;
-  return Field<R>{{name, FieldKind::kString},
-                  [](R& request, const auto& value, const auto& field) -> Status {
-                    QUIRE_ASSIGN(request.*Member, read_text(value, field));
-                    return {};
-                  }};
+  return value_field<Member, &read_text>({name, FieldKind::kString});
 }
 // One of "a|b|c".
 template <auto Member>
 constexpr auto choice_field(std::string_view name, std::string_view choices) {
-  using R = RequestOf<Member>;
-  Field<R> out{{name, FieldKind::kChoice},
-               [](R& request, const auto& value, const auto& field) -> Status {
-                 QUIRE_ASSIGN(request.*Member, read_choice(value, field));
-                 return {};
-               }};
-  out.choices = choices;
-  return out;
+  FieldInfo info{name, FieldKind::kChoice};
+  info.choices = choices;
+  return value_field<Member, &read_choice>(info);
 }
 template <auto Member>
 constexpr auto integers_field(std::string_view name, double min, double max) {
-  using R = RequestOf<Member>;
-  return Field<R>{{name, FieldKind::kIntegers, min, max},
-                  [](R& request, const auto& value, const auto& field) -> Status {
-                    QUIRE_ASSIGN(request.*Member, read_integers(value, field));
-                    return {};
-                  }};
+  return value_field<Member, &read_integers>({name, FieldKind::kIntegers, min, max});
 }
 template <auto Member>
 constexpr auto strings_field(std::string_view name, std::size_t max_count) {
-  using R = RequestOf<Member>;
-  Field<R> out{{name, FieldKind::kStrings},
-               [](R& request, const auto& value, const auto& field) -> Status {
-                 QUIRE_ASSIGN(request.*Member, read_strings(value, field));
-                 return {};
-               }};
-  out.max_items = max_count;
-  return out;
+  FieldInfo info{name, FieldKind::kStrings};
+  info.max_items = max_count;
+  return value_field<Member, &read_strings>(info);
 }
 // A field with a reader of its own; `schema` is the JSON Schema of what that takes, beside null.
 template <class R>
