@@ -62,6 +62,7 @@ ChatDialect make_chat_dialect(const ServerOptions& options, const TextService& t
   if (!out.template_has_tools && !source.empty()) found.tools = "hermes";
   out.dialect.tools = chosen(options.tool_call_parser, std::move(found.tools));
   out.dialect.reasoning = chosen(options.reasoning_parser, std::move(found.reasoning));
+  out.form = call_form(out.dialect.tools, source);
   out.thinking = thinking_marks(out.dialect, text);
   std::vector<TokenId> shown;
   for (const auto mark : marks_of(out.dialect))

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "dialect/call_form.h"
 #include "dialect/dialects.h"
 #include "dialect/thinking_counter.h"
 #include "server/server_options.h"
@@ -18,7 +19,8 @@ struct ChatDialect {
   Dialect dialect;
   // Special tokens whose text the parser must see, though the client never does.
   std::shared_ptr<const std::vector<TokenId>> shown;
-  ThinkingMarks thinking;  // empty: its tokens can't be told from the others
+  const CallForm* form = nullptr;  // how calls are written; null: they are not read
+  ThinkingMarks thinking;          // empty: its tokens can't be told from the others
   // False: the template shows the model neither tools nor calls; they are written into messages.
   bool template_has_tools = false;
 };

@@ -34,8 +34,11 @@ const json::object& choice_of(const json::value& body) {
 }
 std::vector<TokenId> ids(std::string_view text) { return {text.begin(), text.end()}; }
 
+const std::string kCall =
+    "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+
 TEST(ForcedCalls, Named) {
-  FakeServer server({}, R"({"city": "Oslo"})", "{{ tools }}<tool_call>");
+  FakeServer server({}, kCall, "{{ tools }}<tool_call>");
   const auto body = ask(server, kNamed);
   const auto& message = choice_of(body).at("message").as_object();
   EXPECT_TRUE(message.at("content").is_null());
@@ -48,8 +51,8 @@ TEST(ForcedCalls, Named) {
 }
 
 TEST(ForcedCalls, Required) {
-  FakeServer server({}, R"([{"name": "ping", "parameters": {}},
-      {"name": "get_weather", "parameters": {"city": "Oslo"}}])",
+  FakeServer server({},
+                    "<tool_call>\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_call>\n" + kCall,
                     "{{ tools }}<tool_call>");
   const auto body = ask(server, kRequired);
   const auto& calls = choice_of(body).at("message").at("tool_calls").as_array();
@@ -57,6 +60,61 @@ TEST(ForcedCalls, Required) {
   EXPECT_EQ(calls[0].at("function").at("arguments").as_string(), "{}");
   EXPECT_EQ(calls[1].at("function").at("name").as_string(), "get_weather");
   ASSERT_NE(server.generator.last_request()->grammar, nullptr);
+}
+
+// Where the family's form can't hold what a schema asks for, or there is no form.
+TEST(ForcedCalls, AreJsonAloneWithoutAForm) {
+  const std::string dated =
+      R"("tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+         "properties": {"on": {"type": "string", "format": "date"}}}}}], )";
+  FakeServer tags({}, R"([{"name": "f", "parameters": {"on": "2026-01-02"}}])",
+                  "{{ tools }}<tool_call><parameter=x>");
+  const auto body = ask(tags, dated + R"("tool_choice": "required")");
+  EXPECT_EQ(choice_of(body).at("message").at("tool_calls").as_array().size(), 1U);
+  EXPECT_EQ(tags.text.specs().back().kind, GrammarSpec::Kind::kJsonSchema);
+
+  ServerOptions options;
+  options.tool_call_parser = "none";
+  FakeServer none(options, R"({"city": "Oslo"})", "{{ tools }}<tool_call>");
+  const auto named = ask(none, kNamed);
+  EXPECT_EQ(choice_of(named)
+                .at("message")
+                .at("tool_calls")
+                .at(0)
+                .at("function")
+                .at("arguments")
+                .as_string(),
+            R"({"city": "Oslo"})");
+}
+
+TEST(StrictCalls, HoldArgumentsToTheSchemaAndLeaveTextFree) {
+  FakeServer server({}, "Sure. " + kCall, "{{ tools }}<tool_call>");
+  const auto strict = [](std::string_view schema) {
+    return R"("tools": [{"type": "function", "function": {"name": "get_weather", "strict": true,
+              "parameters": )" +
+           std::string(schema) + "}}]";
+  };
+  const std::string good =
+      strict(R"({"type": "object", "properties": {"city": {"type": "string"}}})");
+  const auto body = ask(server, good);
+  EXPECT_EQ(choice_of(body).at("message").at("content").as_string(), "Sure. ");
+  EXPECT_EQ(choice_of(body).at("message").at("tool_calls").as_array().size(), 1U);
+  ASSERT_NE(server.generator.last_request()->grammar, nullptr);
+  EXPECT_EQ(server.text.specs().back().kind, GrammarSpec::Kind::kStructuralTag);
+  ask(server, good + R"(, "tool_choice": "none")");
+  EXPECT_EQ(server.generator.last_request()->grammar, nullptr);
+
+  const auto error = ask(server, strict(R"({"type": "object", "not": {}})"), 400).at("error");
+  EXPECT_EQ(error.at("param").as_string(), "tools[0].function.parameters");
+  const auto beams = ask(server, good + R"(, "use_beam_search": true, "n": 2)", 400).at("error");
+  EXPECT_EQ(beams.at("param").as_string(), "tools");
+  FakeServer tags({}, "x", "{{ tools }}<tool_call><parameter=x>");
+  const auto form = ask(tags, strict(R"({"type": "object", "properties": {"city": {"type": "string",
+                                         "format": "date"}}})"),
+                        400)
+                        .at("error");
+  EXPECT_EQ(form.at("param").as_string(), "tools[0].function.parameters");
+  EXPECT_NE(std::string(form.at("message").as_string()).find("\"format\""), std::string::npos);
 }
 
 TEST(ForcedCalls, AutoAndNoneForceNothing) {
@@ -81,7 +139,7 @@ TEST(ForcedCalls, WhatCantBeEnforcedIsRefusedAtItsPlace) {
 }
 
 TEST(Thinking, ComesBeforeWhatTheGrammarDecides) {
-  FakeServer server({}, R"(Hm.</think>{"city": "Oslo"})", kThinking, "<think>\n");
+  FakeServer server({}, "Hm.</think>\n\n" + kCall, kThinking, "<think>\n");
   const auto body = ask(server, kNamed);
   const auto& message = choice_of(body).at("message").as_object();
   EXPECT_EQ(message.at("reasoning").as_string(), "Hm.");
@@ -90,7 +148,7 @@ TEST(Thinking, ComesBeforeWhatTheGrammarDecides) {
 }
 
 TEST(Thinking, IsNotAwaitedWhereThePromptHasEndedIt) {
-  FakeServer server({}, R"({"city": "Oslo"})", kThinking, "<think>\n\n</think>\n\n");
+  FakeServer server({}, kCall, kThinking, "<think>\n\n</think>\n\n");
   ask(server, kNamed);
   EXPECT_TRUE(server.generator.last_request()->grammar_start.empty());
 }
@@ -106,6 +164,14 @@ TEST(Thinking, ABudgetReachesTheEngine) {
     const auto error = ask(server, std::string(R"("thinking_token_budget": )") + bad, 400);
     EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget") << bad;
   }
+  FakeServer harmony({}, "<|channel|>final<|message|>Yes.", "{{ tools }}<|channel|>");
+  ask(harmony, R"("thinking_token_budget": 7)");
+  EXPECT_NE(harmony.generator.last_request()->grammar, nullptr);
+  EXPECT_TRUE(harmony.generator.last_request()->grammar_start.empty());
+  EXPECT_NE(harmony.text.specs().back().text.find("\"max_tokens\":7"), std::string::npos);
+  ask(harmony, R"("thinking_token_budget": 0, "response_format": {"type": "json_object"})");
+  EXPECT_NE(harmony.text.specs().back().text.find("json_schema"), std::string::npos);
+
   FakeServer plain({}, "x", "{{ tools }}");
   const auto error = ask(plain, R"("thinking_token_budget": 7)", 400);
   EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget");

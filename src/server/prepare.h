@@ -78,6 +78,9 @@ std::vector<FieldInfo> detokenize_fields();
 
 // ---- shared steps ------------------------------------------------------------------------------
 
+// What the answer must fit, compiled; an error speaks of the request's field.
+Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
+                                                       const CommonRequest& request);
 // 404 unless it is served; empty: the default model. Returns the name to answer with.
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model);
 Result<std::string> render_chat(const ProtocolContext& context, const ChatInput& chat);
@@ -96,6 +99,7 @@ struct RequestTemplate {
   bool fresh_seed = false;                 // every choice draws its own
   std::shared_ptr<const Grammar> grammar;  // or null
   std::vector<TokenId> grammar_start;      // see Request
+  bool grammar_has_thinking = false;       // it is of the whole answer
   ThinkingRules thinking;
 };
 // Top count of log-probabilities within --max-logprobs; -1 stands for the whole vocabulary.

@@ -2,9 +2,9 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/clock.h"
+#include "server/constrain_calls.h"
 #include "server/prepare.h"
 #include "server/protocol/json_parse.h"
-#include "server/protocol/tools_grammar.h"
 #include "server/thinking.h"
 #include "server/tools_in_words.h"
 
@@ -29,7 +29,8 @@ const std::string kNoTools;
 
 // How the answer to this prompt is to be read; null: as it is.
 std::shared_ptr<const ReplyOptions> reply_options(const ProtocolContext& context,
-                                                  const ChatInput& chat, std::string_view prompt) {
+                                                  const ChatInput& chat, bool bare_calls,
+                                                  std::string_view prompt) {
   ReplyOptions out;
   out.dialect = context.dialect->dialect;
   out.calls = chat.tools.callable();
@@ -37,50 +38,15 @@ std::shared_ptr<const ReplyOptions> reply_options(const ProtocolContext& context
   out.tools = chat.tools.set;
   if (const auto* format = reasoning_format(out.dialect.reasoning))
     out.begins_inside = thinking_state(*format, prompt) == ThinkingState::kInside;
-  if (chat.tools.choice == ToolChoice::kNamed) {
+  if (!bare_calls) {
+    // the family's own form
+  } else if (chat.tools.choice == ToolChoice::kNamed) {
     out.forced = ReplyOptions::Forced::kArguments;
     out.forced_function = chat.tools.name;
-  } else if (chat.tools.choice == ToolChoice::kRequired) {
+  } else {
     out.forced = ReplyOptions::Forced::kList;
   }
   return std::make_shared<const ReplyOptions>(std::move(out));
-}
-
-// Beams follow no grammar and no budget.
-Status check_beams(const ChatRequest& request) {
-  if (!request.use_beam_search) return {};
-  if (request.chat.tools.forced()) {
-    return field_error("tool_choice",
-                       "a forced `tool_choice` is not possible with `use_beam_search` = true");
-  }
-  if (request.thinking_token_budget != -1) {
-    return field_error("thinking_token_budget",
-                       "`thinking_token_budget` is not possible with `use_beam_search` = true");
-  }
-  return {};
-}
-
-// A forced choice makes the answer fit the functions' schemas.
-Status force_calls(const ProtocolContext& context, ChatRequest& request) {
-  const ToolsInput& tools = request.chat.tools;
-  if (!tools.forced()) return {};
-  if (request.grammar) {
-    return field_error("tool_choice",
-                       "`tool_choice` and `{}` both say what the answer must be: give one of them",
-                       request.grammar_field);
-  }
-  // One by one first: an error then speaks of the function's own schema.
-  for (std::size_t i = 0; i < tools.functions.size(); ++i) {
-    if (tools.choice == ToolChoice::kNamed && tools.functions[i].name != tools.name) continue;
-    const auto grammar = context.text->compile_grammar(arguments_grammar(tools.functions[i]));
-    if (grammar) continue;
-    if (grammar.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(grammar.error());
-    const std::string place = fmt::format("tools[{}].function.parameters", i);
-    return field_error(place, "`{}`: {}", place, grammar.error().message);
-  }
-  request.grammar = tools_grammar(tools, request.parallel_tool_calls);
-  request.grammar_field = "tools";
-  return {};
 }
 
 AnswerOptions answer_options(const ProtocolContext& context, const ChatRequest& request,
@@ -156,16 +122,17 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   QUIRE_ASSIGN(request.top_logprobs,
                resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
-  QUIRE_TRY(check_beams(request));
-  QUIRE_TRY(force_calls(context, request));
+  QUIRE_ASSIGN(const auto constrained, constrain_calls(context, request));
   QUIRE_ASSIGN(auto parts, make_template(context, request));
+  parts.grammar_has_thinking = constrained == Constrained::kWholeAnswer;
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));
   QUIRE_ASSIGN(auto ids, encode_prompt(context, request, prompt,
                                        request.add_special_tokens.value_or(false), "messages"));
   QUIRE_TRY(set_thinking(context, prompt, request.thinking_token_budget, &parts));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
-  options.reply = reply_options(context, request.chat, prompt);
+  options.reply =
+      reply_options(context, request.chat, constrained == Constrained::kBareCalls, prompt);
   if (!context.dialect->thinking.empty()) {
     options.thinking.emplace(&context.dialect->thinking,
                              options.reply != nullptr && options.reply->begins_inside);

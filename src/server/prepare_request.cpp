@@ -121,7 +121,8 @@ std::vector<Request> make_choices(const ProtocolContext& context, Request reques
   return requests;
 }
 
-// What the answer must fit, compiled; an error speaks of the request's field.
+}  // namespace
+
 Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
                                                        const CommonRequest& request) {
   GrammarSpec spec = *request.grammar;
@@ -133,8 +134,6 @@ Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& co
   return field_error(request.grammar_field, "`{}`: {}", request.grammar_field,
                      grammar.error().message);
 }
-
-}  // namespace
 
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model) {
   const auto& names = context.options->served_model_names;

@@ -28,6 +28,7 @@ Status set_thinking(const ProtocolContext& context, std::string_view prompt, std
                     RequestTemplate* parts) {
   const Dialect& dialect = context.dialect->dialect;
   const auto* format = reasoning_format(dialect.reasoning);
+  if (parts->grammar != nullptr && parts->grammar_has_thinking) return {};
   if (budget >= 0 && format == nullptr) {
     return field_error("thinking_token_budget",
                        "`thinking_token_budget` needs a model whose thinking stands between two "

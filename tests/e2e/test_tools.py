@@ -107,6 +107,26 @@ def test_a_thinking_budget_ends_the_thinking(thinker):
         assert (message["reasoning"] or "") == (message["reasoning_content"] or "")
 
 
+def test_usage_counts_the_tokens_of_the_thinking(thinker):
+    fields = dict(thinking_token_budget=8, max_tokens=40, ignore_eos=True)
+    plain = chat(thinker, **fields)["usage"]
+    assert plain["completion_tokens"] == 40
+    assert plain["completion_tokens_details"] == {"reasoning_tokens": 8}
+    body = {"messages": ASK, "temperature": 0, "stream": True, "stream_options": {"include_usage": True}, **fields}
+    with thinker.http.stream("POST", "/v1/chat/completions", json=body) as reply:
+        chunks = [json.loads(line[6:]) for line in reply.iter_lines() if line.startswith("data: {")]
+    assert chunks[-1]["usage"] == plain
+    assert chat(thinker, thinking_token_budget=0, max_tokens=20)["usage"]["completion_tokens_details"]["reasoning_tokens"] == 0
+
+
+def test_a_forced_call_is_written_in_the_family_s_form(server):
+    reply = chat(server, tools=[WEATHER], tool_choice="required", parallel_tool_calls=False, max_tokens=120, logprobs=True)
+    (choice,) = reply["choices"]
+    text = "".join(token["token"] for token in choice["logprobs"]["content"])
+    assert re.match(r'<tool_call>\n\{\s*"name":\s*"get_weather"', text) and "</tool_call>" in text, text
+    assert len(choice["message"]["tool_calls"]) == 1 and choice["message"]["content"] is None
+
+
 def test_a_forced_call_comes_after_the_thinking(thinker):
     reply = chat(thinker, tools=[WEATHER], tool_choice="required", parallel_tool_calls=False, thinking_token_budget=12,
                  max_tokens=160)
