@@ -82,6 +82,7 @@ model: $(DEFAULT_MODEL) ## fetch the default model into models/
 checks: .venv/setup.stamp ## the include graph, file sizes, the table of models
 	$(PYTHON) scripts/check_include_dag.py
 	$(PYTHON) scripts/check_file_sizes.py
+	$(PYTHON) scripts/check_fault_tests.py
 	$(PYTHON) scripts/model_table.py --check
 
 .PHONY: test-unit

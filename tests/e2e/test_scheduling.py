@@ -1,6 +1,7 @@
 """Who is served when: limits of the queue, deadlines, priorities, turns of clients, a tiny KV cache."""
 import concurrent.futures
 import json
+import socket
 
 import pytest
 from quire_process import run_quire, wait_for
@@ -60,6 +61,22 @@ def test_full_queue_is_503_with_retry_after(narrow):
     assert [r.status_code for r in first.finish() + queued.finish()] == [200, 200, 200]
     assert narrow.metric("vllm:admission_rejections_total") == rejected + 1
     assert post(narrow, max_tokens=1).status_code == 200
+
+
+def test_a_waiting_request_of_a_gone_client_never_runs(narrow):
+    prompts = narrow.metric("vllm:prompt_tokens_total")
+    first = Background(narrow, {"max_tokens": 400})
+    wait_for(lambda: running(narrow) == 1, "the first request to run")
+    body = json.dumps({"model": narrow.model, **ASK, "prompt": "one " * 50, "max_tokens": 1}).encode()
+    with socket.create_connection(("127.0.0.1", narrow.port)) as sock:
+        sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wait_for(lambda: waiting(narrow) == 1, "a request to wait")
+    wait_for(lambda: waiting(narrow) == 0, "its client's end to be seen")
+    assert running(narrow) == 1 and not first.ended
+    reply, = first.finish()
+    narrow.wait_until_idle()
+    assert narrow.metric("vllm:prompt_tokens_total") == prompts + reply.json()["usage"]["prompt_tokens"]
 
 
 def test_too_many_queued_tokens_is_503(narrow):
