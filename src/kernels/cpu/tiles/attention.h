@@ -35,6 +35,7 @@ QUIRE_INLINE void score_sixteens(const AttentionTile& t, const Source& source, c
   QUIRE_UNROLL for (int r = 0; r < R; ++r) QUIRE_UNROLL for (int v = 0; v < V; ++v) acc[r][v] =
       zero();
   for (int64_t d = 0; d < t.head_dim; ++d) {
+    source.fetch_values(d);
     F32 keys[V];
     QUIRE_UNROLL for (int v = 0; v < V; ++v) keys[v] = source.keys(s + v, d);
     QUIRE_UNROLL for (int r = 0; r < R; ++r) {
@@ -77,6 +78,7 @@ QUIRE_INLINE void value_sixteens(const AttentionTile& t, const Source& source, i
     const int s = static_cast<int>(key / 16);
     const int64_t stop = lower(16 * (s + 1), end);
     for (; key < stop; ++key) {
+      source.fetch_keys(d + key * 16 * V / kKvTile);
       F32 values[V];
       QUIRE_UNROLL for (int v = 0; v < V; ++v) values[v] =
           source.values(s, key - 16 * s, d + 16 * v, lanes);
@@ -156,11 +158,12 @@ static void attend_widened(const AttentionItem& item, const AttentionTile& t, in
   }
 }
 
-// At most kMostRows query vectors against the keys [begin, end) of the tile, from the cache.
+// At most kMostRows query vectors against the keys [begin, end) of the tile, from the cache. all:
+// end of the keys in the tiles that follow
 template <class Source>
 static void attend_cached(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                          int64_t begin, int64_t end, const SoftmaxState& state) {
-  const Source source(item.kv, tile, begin, end);
+                          int64_t begin, int64_t end, int64_t all, const SoftmaxState& state) {
+  const Source source(item.kv, tile, begin, end, all);
   with_rows<1, kMostRows>(static_cast<int64_t>(item.rows) * item.heads, [&]<int kRows>() {
     attend_block<kRows>(item, t, source, tile, 0, state);
   });
@@ -168,14 +171,16 @@ static void attend_cached(const AttentionItem& item, const AttentionTile& t, int
 
 template <class Kv>
 static void attend_tile(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                        int64_t begin, int64_t end, bool cached, const SoftmaxState& state) {
-  if (cached) return attend_cached<CachedSource<Kv>>(item, t, tile, begin, end, state);
+                        int64_t begin, int64_t end, int64_t all, bool cached,
+                        const SoftmaxState& state) {
+  if (cached) return attend_cached<CachedSource<Kv>>(item, t, tile, begin, end, all, state);
   widen_tile<Kv>(item.kv, tile, begin, end, t);
   attend_widened(item, t, tile, state);
 }
 static void attend_tile_i8(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                           int64_t begin, int64_t end, bool cached, const SoftmaxState& state) {
-  if (cached) return attend_cached<CachedSourceI8>(item, t, tile, begin, end, state);
+                           int64_t begin, int64_t end, int64_t all, bool cached,
+                           const SoftmaxState& state) {
+  if (cached) return attend_cached<CachedSourceI8>(item, t, tile, begin, end, all, state);
   widen_tile_i8(item.kv, tile, begin, end, t);
   attend_widened(item, t, tile, state);
 }
@@ -208,13 +213,13 @@ static void attention_span(const AttentionItem& item, const SoftmaxState& state)
   for (int64_t tile = begin / kKvTile * kKvTile; tile < end; tile += kKvTile) {
     const int64_t from = upper(begin, tile), to = lower(end, tile + kKvTile);
     if (item.kv.dtype == DType::kI8)
-      attend_tile_i8(item, t, tile, from, to, cached, state);
+      attend_tile_i8(item, t, tile, from, to, end, cached, state);
     else if (item.kv.dtype == DType::kF32)
-      attend_tile<KvF32>(item, t, tile, from, to, cached, state);
+      attend_tile<KvF32>(item, t, tile, from, to, end, cached, state);
     else if (item.kv.dtype == DType::kBF16)
-      attend_tile<KvBF16>(item, t, tile, from, to, cached, state);
+      attend_tile<KvBF16>(item, t, tile, from, to, end, cached, state);
     else
-      attend_tile<KvF16>(item, t, tile, from, to, cached, state);
+      attend_tile<KvF16>(item, t, tile, from, to, end, cached, state);
   }
 }
 

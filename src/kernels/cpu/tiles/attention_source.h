@@ -15,9 +15,12 @@ struct WidenedSource {
   QUIRE_INLINE F32 values(int s, int64_t key, int64_t d, int) const {
     return load(tile.v + (16 * s + key) * tile.v_padded + d);
   }
+  QUIRE_INLINE void fetch_values(int64_t) const {}
+  QUIRE_INLINE void fetch_keys(int64_t) const {}
 };
 
-// Addresses of the sixteens of a tile in the cache. Only those that hold a visible key are set.
+// Addresses of the sixteens of a tile in the cache: those that hold a visible key; the others are
+// those of sixteens that do.
 template <class Type>
 struct TileAddresses {
   const Type* k[4];  // at dimension 0
@@ -26,9 +29,10 @@ struct TileAddresses {
 template <class Type>
 QUIRE_INLINE TileAddresses<Type> addresses_of(const KvHead& kv, int64_t tile, int64_t begin,
                                               int64_t end) {
-  TileAddresses<Type> out = {};
-  for (int64_t s = (begin - tile) / 16; s < 4 && tile + 16 * s < end; ++s) {
-    const int64_t pos = tile + 16 * s, offset = pos % kv.block_size;
+  TileAddresses<Type> out;
+  const int64_t first = (begin - tile) / 16, last = lower((end - tile + 15) / 16, 4) - 1;
+  for (int64_t s = 0; s < 4; ++s) {
+    const int64_t pos = tile + 16 * lower(upper(s, first), last), offset = pos % kv.block_size;
     const Type* const block =
         reinterpret_cast<const Type*>(kv.base + kv.blocks[pos / kv.block_size] * kv.block_stride);
     out.k[s] = block + offset;
@@ -37,15 +41,41 @@ QUIRE_INLINE TileAddresses<Type> addresses_of(const KvHead& kv, int64_t tile, in
   return out;
 }
 
-template <class Kv>
-struct CachedSource {
-  using Type = typename Kv::Type;
-  TileAddresses<Type> at;
+// What is read soon is asked for ahead, since the hardware's prefetchers stop at the end of a page,
+// and a block is not much longer: the tile's V while its scores are computed, and the next tile's K
+// while values are added up.
+template <class Type>
+struct CachedTile {
+  TileAddresses<Type> at, next;
   int64_t block_size, v_head_dim;
-  CachedSource(const KvHead& kv, int64_t tile, int64_t begin, int64_t end)
+  // end: of the keys in this tile, all: of those that follow
+  CachedTile(const KvHead& kv, int64_t tile, int64_t begin, int64_t end, int64_t all)
       : at(addresses_of<Type>(kv, tile, begin, end)),
+        next(at),
         block_size(kv.block_size),
-        v_head_dim(kv.v_head_dim) {}
+        v_head_dim(kv.v_head_dim) {
+    const int64_t after = tile + kKvTile;
+    if (after < all) next = addresses_of<Type>(kv, after, after, all);
+  }
+  // With the scores of dimension d: as far into V, sixteen by sixteen, half of them at a time.
+  QUIRE_INLINE void fetch_values(int64_t d) const {
+    const int s = static_cast<int>(d % 2) * 2;
+    __builtin_prefetch(at.v[s] + 16 * d);
+    __builtin_prefetch(at.v[s + 1] + 16 * d);
+  }
+  // K of dimension d; two sixteens share a line.
+  QUIRE_INLINE void fetch_keys(int64_t d) const {
+    __builtin_prefetch(next.k[0] + d * block_size);
+    __builtin_prefetch(next.k[2] + d * block_size);
+  }
+};
+
+template <class Kv>
+struct CachedSource : CachedTile<typename Kv::Type> {
+  using Type = typename Kv::Type;
+  using Tile = CachedTile<Type>;
+  using Tile::at, Tile::block_size, Tile::v_head_dim;
+  using Tile::Tile;
   QUIRE_INLINE F32 keys(int s, int64_t d) const { return Kv::get(at.k[s] + d * block_size); }
   QUIRE_INLINE F32 values(int s, int64_t key, int64_t d, int lanes) const {
     const Type* const v = at.v[s] + key * v_head_dim + d;
@@ -55,15 +85,12 @@ struct CachedSource {
 
 // int8 codes, each token's with a scale for K and one for V. Sixteen codes are read where fewer are
 // wanted: the scales lie behind them.
-struct CachedSourceI8 {
-  TileAddresses<int8_t> at;
-  int64_t block_size, v_head_dim;
+struct CachedSourceI8 : CachedTile<int8_t> {
   const float* scale[4];  // of the sixteen's K; V's lie block_size behind them
-  CachedSourceI8(const KvHead& kv, int64_t tile, int64_t begin, int64_t end)
-      : at(addresses_of<int8_t>(kv, tile, begin, end)),
-        block_size(kv.block_size),
-        v_head_dim(kv.v_head_dim) {
-    for (int64_t s = (begin - tile) / 16; s < 4 && tile + 16 * s < end; ++s) {
+  CachedSourceI8(const KvHead& kv, int64_t tile, int64_t begin, int64_t end, int64_t all)
+      : CachedTile(kv, tile, begin, end, all) {
+    const int64_t last = (lower(end - tile, kKvTile) + 15) / 16;
+    for (int64_t s = (begin - tile) / 16; s < last; ++s) {
       const int64_t offset = (tile + 16 * s) % block_size;
       scale[s] = reinterpret_cast<const float*>(at.k[s] - offset + kv_scales_offset(kv)) + offset;
     }
