@@ -26,11 +26,14 @@ available() { # not `| grep -q`: it may leave before apt-cache has written all, 
   [[ $policy =~ Candidate:\ [^\(] ]]
 }
 
+# A fresh machine may be busy installing for a while, as may another run of this script.
+wait_for_others=(-o DPkg::Lock::Timeout=600)
+
 index_is_fresh=""
 update_index() {
   [ -n "$index_is_fresh" ] && return
   say "apt-get update"
-  as_root apt-get update -qq
+  as_root apt-get update -qq "${wait_for_others[@]}"
   index_is_fresh=yes
 }
 
@@ -41,7 +44,7 @@ apt_install() {
   [ ${#missing[@]} = 0 ] && return
   update_index
   say "apt-get install ${missing[*]}"
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${wait_for_others[@]}" --no-install-recommends \
     "${missing[@]}" >/dev/null
 }
 
