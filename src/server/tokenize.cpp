@@ -45,6 +45,16 @@ std::span<const Field<D>> detokenize_table() {
   return kTable;
 }
 
+// The fields of a conversation, where a prompt is what counts: a wrong one is still an error.
+Status check_chat_fields(const json::object& object) {
+  ChatInput unused;
+  for (const auto& field : chat_input_fields()) {
+    const auto* value = object.if_contains(json::string_view(field.name.data(), field.name.size()));
+    if (value != nullptr && !value->is_null()) QUIRE_TRY(field.read(unused, *value, field));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<FieldInfo> tokenize_fields() {
@@ -63,9 +73,14 @@ Result<std::string> tokenize_answer(const ProtocolContext& context, std::string_
   QUIRE_TRY(check_model(context, request.model));
   std::string text;
   bool add_special_tokens = true;
+  const auto* messages = object.if_contains("messages");
+  const bool has_messages = messages != nullptr && !messages->is_null();
+  if (request.prompt && has_messages)
+    return field_error("prompt", "give `prompt` or `messages`, not both");
   if (request.prompt) {
+    QUIRE_TRY(check_chat_fields(object));
     text = std::move(*request.prompt);
-  } else if (object.contains("messages")) {
+  } else if (has_messages) {
     QUIRE_ASSIGN(const auto chat, read_chat_input(object));
     QUIRE_ASSIGN(text, render_chat(context, chat));
     add_special_tokens = false;

@@ -47,3 +47,14 @@ def test_message_names_field_value_and_limit(server):
 def test_prompt_too_long_tells_both_lengths(server):
     message = error_of(server.http.post("/v1/completions", json={"model": server.model, "prompt": [5] * 2049}), 400)
     assert "2049" in message and "2048" in message
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({"prompt": "x", "continue_final_message": {}}, "continue_final_message"),
+    ({"prompt": "x", "tools": 3}, "tools"),
+    ({"prompt": "x", "messages": [{"role": "user", "content": "y"}]}, "prompt"),
+    ({"messages": None}, "prompt"), ({}, "prompt")])
+def test_tokenize_passes_nothing_over(server, fields, param):
+    reply = server.http.post("/tokenize", json=fields)
+    error_of(reply, 400)
+    assert reply.json()["error"]["param"] == param
