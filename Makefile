@@ -59,6 +59,11 @@ lint: build ## formatting, clang-tidy, the include graph, file sizes
 	$(PYTHON) scripts/check_file_sizes.py
 	scripts/tidy.sh
 
+.PHONY: lint-deep
+lint-deep: build ## clang-tidy with its path-sensitive analyzer (an hour on two cores)
+	scripts/setup.sh lint
+	DEEP=1 scripts/tidy.sh
+
 .PHONY: format
 format: .venv/setup.stamp ## format the C++ sources in place
 	scripts/setup.sh lint

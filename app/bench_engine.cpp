@@ -77,8 +77,8 @@ class Driver {
     for (int s = 1; s < batch_; ++s) {
       slot_copies_.push_back({SlotId{0}, SlotId{s}});
       for (int b = 0; b < blocks; ++b)
-        copies_.push_back({0, b, s * blocks_per_sequence_ + b,
-                           std::min(block_size_, tokens - b * block_size_)});
+        copies_.push_back(
+            {0, b, s * blocks_per_sequence_ + b, std::min(block_size_, tokens - b * block_size_)});
     }
     step(1, tokens, 1);  // carries the copies; the first measured step overwrites its token
   }

@@ -45,7 +45,8 @@ class ToolParser : public ReplyParser {
   std::string_view attempt(std::size_t n);
   void give_back();
   void forget_attempt() { attempt_.clear(); }  // it was mere punctuation of calls
-  // Takes the first of the marks that stands here, and with it the attempt. kMaybe: more text tells.
+  // Takes the first of the marks that stands here, and with it the attempt. kMaybe: more text
+  // tells.
   TextReader::Match take_mark(std::span<const std::string_view> marks);
   // attempt() of white space; true when something else follows.
   bool skip_space();

@@ -228,7 +228,7 @@ class Scheduler {
   std::vector<SlotId> ended_slots_;                 // the next plan tells the executor
   StepPlan pending_;  // slots and copies that the next plan begins with
   std::unordered_map<RequestId, std::unique_ptr<BeamGroup>> beam_groups_;  // by family
-  std::vector<Step> in_flight_;   // oldest first; hardly ever more than two
+  std::vector<Step> in_flight_;    // oldest first; hardly ever more than two
   std::vector<Step> spare_steps_;  // empty, for their memory
   StepPlan spare_plan_;
   bool planning_ = false;  // the last of in_flight_ is being planned

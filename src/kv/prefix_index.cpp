@@ -42,8 +42,8 @@ NodeId PrefixIndex::find(NodeId parent, std::uint64_t salt, std::span<const Toke
   const std::uint64_t hash = hash_of(parent, salt, tokens);
   NodeId node = buckets_[hash & (buckets_.size() - 1)];
   for (; node != kNoNode; node = at(node).next_in_bucket) {
-    const bool same = at(node).hash == hash && at(node).parent == parent &&
-                      at(node).salt == salt && std::ranges::equal(tokens_of(node), tokens);
+    const bool same = at(node).hash == hash && at(node).parent == parent && at(node).salt == salt &&
+                      std::ranges::equal(tokens_of(node), tokens);
     if (same) return node;
   }
   return kNoNode;

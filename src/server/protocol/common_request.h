@@ -61,11 +61,11 @@ struct CommonRequest {
   bool return_token_ids = false;
   std::optional<bool> return_tokens_as_token_ids;
   std::string request_id, cache_salt;
-  std::optional<GrammarSpec> grammar;       // what the answer must fit
-  std::string grammar_field;                // the field that says so, for errors
-  std::int64_t priority = 0;                // smaller is more urgent
-  std::optional<double> timeout_s;          // for the whole answer, from the request's arrival
-  std::string user;                         // clients take turns by it under --fair-by user
+  std::optional<GrammarSpec> grammar;  // what the answer must fit
+  std::string grammar_field;           // the field that says so, for errors
+  std::int64_t priority = 0;           // smaller is more urgent
+  std::optional<double> timeout_s;     // for the whole answer, from the request's arrival
+  std::string user;                    // clients take turns by it under --fair-by user
 
   std::int32_t num_candidates() const { return best_of.value_or(n); }  // per prompt
 };
