@@ -111,6 +111,16 @@ QUIRE_ROW_LOOP double row_sum_exp(std::span<const float> row, float max) {
   return sum;
 }
 
+// The first of the chunks from `begin` on that holds more than `value`; the row's size if none
+// does.
+QUIRE_ROW_LOOP static std::size_t find_chunk_above(std::span<const float> row, std::size_t begin,
+                                                   float value) {
+  for (; begin < row.size(); begin += kChunk) {
+    if (chunk_max(row.data() + begin, std::min(kChunk, row.size() - begin)) > value) return begin;
+  }
+  return row.size();
+}
+
 void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId>* out) {
   const auto size = static_cast<std::int32_t>(row.size());
   count = std::clamp(count, 0, size);
@@ -129,10 +139,14 @@ void top_ids(std::span<const float> row, std::int32_t count, std::vector<TokenId
   if (count == 0) return;
   std::iota(out->begin(), out->end(), 0);
   std::make_heap(out->begin(), out->end(), better);
-  for (std::int32_t begin = count; begin < size; begin += static_cast<std::int32_t>(kChunk)) {
+  const auto next = [&](std::int32_t begin) {
+    const float worst = better.value(out->front());
+    return static_cast<std::int32_t>(find_chunk_above(row, static_cast<std::size_t>(begin), worst));
+  };
+  for (std::int32_t begin = next(count); begin < size;
+       begin = next(begin + static_cast<std::int32_t>(kChunk))) {
     const std::int32_t end = std::min(size, begin + static_cast<std::int32_t>(kChunk));
     float worst = better.value(out->front());
-    if (!(chunk_max(row.data() + begin, static_cast<std::size_t>(end - begin)) > worst)) continue;
     for (TokenId id = begin; id < end; ++id) {
       if (!(row[static_cast<std::size_t>(id)] > worst))
         continue;  // of equals, the lower id is already in
