@@ -101,7 +101,7 @@ test-dev: build-dev/build.ninja ## unit tests under AddressSanitizer and UBSan
 
 .PHONY: test-e2e
 test-e2e: build model ## end-to-end tests of the built binary
-	$(PYTEST) tests/e2e $(ARGS)
+	$(PYTEST) --durations=10 tests/e2e $(ARGS)
 
 CROSS_TOOLS := $(shell command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null && test -d /usr/src/googletest && echo yes)
 .PHONY: test-neon
