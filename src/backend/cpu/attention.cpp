@@ -13,6 +13,8 @@ namespace {
 
 // Below this many items per thread, spans are spread too.
 constexpr std::int64_t kFewItemsPerThread = 2;
+// From this many row blocks per thread on, a thread takes all KV heads of one.
+constexpr std::int64_t kManyBlocksPerThread = 8;
 // Multiply-adds below which waking the other threads costs more than it brings.
 constexpr std::int64_t kMinParallelWork = 1 << 15;
 
@@ -146,8 +148,10 @@ void CpuBackend::finish_item(const AttentionCall& call, const RowBlock& block, s
       call.out + block.first_row * out_stride + call.first_head(unit) * v_head_dim);
 }
 
-// Item = (row block, unit): all spans, then the result.
-void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, float* scratch) {
+// Item = (row block, unit): all spans, then the result. more: the thread goes on with the next
+// unit.
+void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, bool more,
+                              float* scratch) {
   const RowBlock& block = row_blocks_[static_cast<std::size_t>(item / call.units())];
   const std::int64_t unit = item % call.units(), v_head_dim = call.params.v_head_dim;
   AttentionItem work = make_item(call, block, unit, scratch);
@@ -159,10 +163,18 @@ void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, floa
   call.start_state(state, unit, vectors);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     work.span = block.first_span + i;
+    if (more && i + 1 == block.num_spans)
+      work.next_base = make_item(call, block, unit + 1, scratch).kv.base;
     kernels_.vec.attention_span(work, next);
     kernels_.vec.attention_merge(next, vectors, v_head_dim, state);
   }
   finish_item(call, block, unit, state);
+}
+
+// All units of a row block.
+void CpuBackend::attend_block(const AttentionCall& call, std::int64_t block, float* scratch) {
+  for (std::int64_t unit = 0; unit < call.units(); ++unit)
+    attend_whole(call, block * call.units() + unit, unit + 1 < call.units(), scratch);
 }
 
 // Item = (span of a row block, unit): its state goes to slot `item` of partials_.
@@ -201,7 +213,8 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
                            out};
   plan_attention(call);
   if (row_blocks_.empty()) return;
-  const std::int64_t items = static_cast<std::int64_t>(row_blocks_.size()) * call.units();
+  const auto blocks = static_cast<std::int64_t>(row_blocks_.size());
+  const std::int64_t items = blocks * call.units();
   const std::int64_t span_items = span_ends_.back() * call.units();
   const std::int64_t slot_floats = state_floats(call.vectors_per_slot(), params.v_head_dim);
   const auto scratch_of = [&](int thread) {
@@ -217,7 +230,7 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
     keys += block.rows * (limit > 0 ? std::min(reach, limit) : reach);
   }
   if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelWork) {
-    for (std::int64_t i = 0; i < items; ++i) attend_whole(call, i, scratch_of(0));
+    for (std::int64_t b = 0; b < blocks; ++b) attend_block(call, b, scratch_of(0));
     return;
   }
   const bool spread_spans = span_items > items && items < kFewItemsPerThread * pool_.size() &&
@@ -231,9 +244,14 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
   pool_.run([&](int thread) {
     // Last first: later rows of a prompt see more keys, so the big items go out before the small
     // ones.
+    if (!spread_spans && blocks >= kManyBlocksPerThread * pool_.size()) {
+      for (std::int64_t b; (b = take(next_item_)) < blocks;)
+        attend_block(call, blocks - 1 - b, scratch_of(thread));
+      return;
+    }
     if (!spread_spans) {
       for (std::int64_t i; (i = take(next_item_)) < items;)
-        attend_whole(call, items - 1 - i, scratch_of(thread));
+        attend_whole(call, items - 1 - i, false, scratch_of(thread));
       return;
     }
     for (std::int64_t i; (i = take(next_item_)) < span_items;) {

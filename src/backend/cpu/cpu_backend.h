@@ -144,7 +144,8 @@ class CpuBackend final : public Backend {
   void plan_attention(const AttentionCall& call);
   AttentionItem make_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
                           float* scratch) const;
-  void attend_whole(const AttentionCall& call, std::int64_t item, float* scratch);
+  void attend_whole(const AttentionCall& call, std::int64_t item, bool more, float* scratch);
+  void attend_block(const AttentionCall& call, std::int64_t block, float* scratch);
   void attend_span(const AttentionCall& call, std::int64_t item, float* scratch);
   void finish_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
                    const SoftmaxState& state) const;

@@ -74,7 +74,9 @@ struct AttentionItem {
   float soft_cap = 0.0f;         // a score becomes cap * tanh(score / cap); 0: off
   const float* alibi = nullptr;  // [heads]: slope * (key - row) is added to a score; null: off
   std::int64_t span = 0;         // keys [span * kKvSpan, (span + 1) * kKvSpan)
-  float* scratch = nullptr;      // attention_scratch_floats(), 64-byte aligned
+  const std::byte* next_base = nullptr;  // a hint: kv.base of the item that this thread takes next,
+                                         // with the same blocks and keys; null: unknown
+  float* scratch = nullptr;              // attention_scratch_floats(), 64-byte aligned
 };
 
 // One position run inside one block: `rows` rows go to offsets [offset, offset + rows).

@@ -158,31 +158,28 @@ static void attend_widened(const AttentionItem& item, const AttentionTile& t, in
   }
 }
 
-// At most kMostRows query vectors against the keys [begin, end) of the tile, from the cache. all:
-// end of the keys in the tiles that follow
+// At most kMostRows query vectors against keys of the tile, from the cache.
 template <class Source>
-static void attend_cached(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                          int64_t begin, int64_t end, int64_t all, const SoftmaxState& state) {
-  const Source source(item.kv, tile, begin, end, all);
+static void attend_cached(const AttentionItem& item, const AttentionTile& t, const TileKeys& keys,
+                          const SoftmaxState& state) {
+  const Source source(item.kv, keys);
   with_rows<1, kMostRows>(static_cast<int64_t>(item.rows) * item.heads, [&]<int kRows>() {
-    attend_block<kRows>(item, t, source, tile, 0, state);
+    attend_block<kRows>(item, t, source, keys.tile, 0, state);
   });
 }
 
 template <class Kv>
-static void attend_tile(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                        int64_t begin, int64_t end, int64_t all, bool cached,
-                        const SoftmaxState& state) {
-  if (cached) return attend_cached<CachedSource<Kv>>(item, t, tile, begin, end, all, state);
-  widen_tile<Kv>(item.kv, tile, begin, end, t);
-  attend_widened(item, t, tile, state);
+static void attend_tile(const AttentionItem& item, const AttentionTile& t, const TileKeys& keys,
+                        bool cached, const SoftmaxState& state) {
+  if (cached) return attend_cached<CachedSource<Kv>>(item, t, keys, state);
+  widen_tile<Kv>(item.kv, keys.tile, keys.begin, keys.end, t);
+  attend_widened(item, t, keys.tile, state);
 }
-static void attend_tile_i8(const AttentionItem& item, const AttentionTile& t, int64_t tile,
-                           int64_t begin, int64_t end, int64_t all, bool cached,
-                           const SoftmaxState& state) {
-  if (cached) return attend_cached<CachedSourceI8>(item, t, tile, begin, end, all, state);
-  widen_tile_i8(item.kv, tile, begin, end, t);
-  attend_widened(item, t, tile, state);
+static void attend_tile_i8(const AttentionItem& item, const AttentionTile& t, const TileKeys& keys,
+                           bool cached, const SoftmaxState& state) {
+  if (cached) return attend_cached<CachedSourceI8>(item, t, keys, state);
+  widen_tile_i8(item.kv, keys.tile, keys.begin, keys.end, t);
+  attend_widened(item, t, keys.tile, state);
 }
 
 static void attention_span(const AttentionItem& item, const SoftmaxState& state) {
@@ -211,15 +208,16 @@ static void attention_span(const AttentionItem& item, const SoftmaxState& state)
   const int64_t begin = first_key(item, item.first_pos, span_begin);
   const int64_t end = lower(span_begin + kKvSpan, item.first_pos + item.rows);
   for (int64_t tile = begin / kKvTile * kKvTile; tile < end; tile += kKvTile) {
-    const int64_t from = upper(begin, tile), to = lower(end, tile + kKvTile);
+    const TileKeys keys{tile, upper(begin, tile), lower(end, tile + kKvTile), begin,
+                        end,  item.next_base};
     if (item.kv.dtype == DType::kI8)
-      attend_tile_i8(item, t, tile, from, to, end, cached, state);
+      attend_tile_i8(item, t, keys, cached, state);
     else if (item.kv.dtype == DType::kF32)
-      attend_tile<KvF32>(item, t, tile, from, to, end, cached, state);
+      attend_tile<KvF32>(item, t, keys, cached, state);
     else if (item.kv.dtype == DType::kBF16)
-      attend_tile<KvBF16>(item, t, tile, from, to, end, cached, state);
+      attend_tile<KvBF16>(item, t, keys, cached, state);
     else
-      attend_tile<KvF16>(item, t, tile, from, to, end, cached, state);
+      attend_tile<KvF16>(item, t, keys, cached, state);
   }
 }
 

@@ -41,6 +41,12 @@ QUIRE_INLINE TileAddresses<Type> addresses_of(const KvHead& kv, int64_t tile, in
   return out;
 }
 
+// Keys [begin, end) of a tile, out of the item's [first, last). next_base: of AttentionItem
+struct TileKeys {
+  int64_t tile, begin, end, first, last;
+  const std::byte* next_base;
+};
+
 // What is read soon is asked for ahead, since the hardware's prefetchers stop at the end of a page,
 // and a block is not much longer: the tile's V while its scores are computed, and the next tile's K
 // while values are added up.
@@ -48,14 +54,19 @@ template <class Type>
 struct CachedTile {
   TileAddresses<Type> at, next;
   int64_t block_size, v_head_dim;
-  // end: of the keys in this tile, all: of those that follow
-  CachedTile(const KvHead& kv, int64_t tile, int64_t begin, int64_t end, int64_t all)
-      : at(addresses_of<Type>(kv, tile, begin, end)),
+  CachedTile(const KvHead& kv, const TileKeys& keys)
+      : at(addresses_of<Type>(kv, keys.tile, keys.begin, keys.end)),
         next(at),
         block_size(kv.block_size),
         v_head_dim(kv.v_head_dim) {
-    const int64_t after = tile + kKvTile;
-    if (after < all) next = addresses_of<Type>(kv, after, after, all);
+    const int64_t after = keys.tile + kKvTile;
+    if (after < keys.last) {
+      next = addresses_of<Type>(kv, after, after, keys.last);
+    } else if (keys.next_base != nullptr) {
+      KvHead other = kv;
+      other.base = keys.next_base;
+      next = addresses_of<Type>(other, keys.first / kKvTile * kKvTile, keys.first, keys.last);
+    }
   }
   // With the scores of dimension d: as far into V, sixteen by sixteen, half of them at a time.
   QUIRE_INLINE void fetch_values(int64_t d) const {
@@ -87,11 +98,10 @@ struct CachedSource : CachedTile<typename Kv::Type> {
 // wanted: the scales lie behind them.
 struct CachedSourceI8 : CachedTile<int8_t> {
   const float* scale[4];  // of the sixteen's K; V's lie block_size behind them
-  CachedSourceI8(const KvHead& kv, int64_t tile, int64_t begin, int64_t end, int64_t all)
-      : CachedTile(kv, tile, begin, end, all) {
-    const int64_t last = (lower(end - tile, kKvTile) + 15) / 16;
-    for (int64_t s = (begin - tile) / 16; s < last; ++s) {
-      const int64_t offset = (tile + 16 * s) % block_size;
+  CachedSourceI8(const KvHead& kv, const TileKeys& keys) : CachedTile(kv, keys) {
+    const int64_t last = (lower(keys.end - keys.tile, kKvTile) + 15) / 16;
+    for (int64_t s = (keys.begin - keys.tile) / 16; s < last; ++s) {
+      const int64_t offset = (keys.tile + 16 * s) % block_size;
       scale[s] = reinterpret_cast<const float*>(at.k[s] - offset + kv_scales_offset(kv)) + offset;
     }
   }
