@@ -22,8 +22,8 @@ constexpr std::uint64_t kMostOpenSpans = 64;
 
 struct Ring {
   std::string thread_name;
-  // Not initialized: memory is committed as it is used.
-  std::unique_ptr<TraceEvent[]> events{new TraceEvent[kRingEvents]};
+  // Written once: no page is committed in the middle of a span.
+  std::unique_ptr<TraceEvent[]> events{new TraceEvent[kRingEvents]()};
   std::atomic<std::uint64_t> count{0};  // of all events since the thread began
   std::uint64_t first = 0;              // of the recording; guarded by Recorder::mutex
 };
