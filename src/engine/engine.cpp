@@ -79,10 +79,9 @@ Status Engine::Impl::check_fits(const Request& request) const {
   if (num_prompt == 0) return field_error("prompt", "the prompt has no tokens; give at least one");
   if (num_prompt >= limit) {
     return make_error(ErrorCode::kContextLength,
-                      "the prompt has {} tokens, but the model's context length is {}; shorten the "
-                      "prompt to at most "
-                      "{} tokens",
-                      num_prompt, limit, limit - 1);
+                      "this model's maximum context length is {} tokens, but the prompt has {}: "
+                      "shorten it to at most {}",
+                      limit, num_prompt, limit - 1);
   }
   if (!engine_loop.could_fit(num_prompt + 1)) {
     return make_error(

@@ -58,6 +58,7 @@ tl::unexpected<Error> context_error(std::string_view param, std::string message)
   return tl::unexpected(Error{ErrorCode::kContextLength, std::move(message), std::string(param)});
 }
 
+// Clients (LiteLLM, LangChain) know the error by OpenAI's words: "maximum context length is".
 Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
                                         const CommonRequest& request, std::size_t prompt_tokens,
                                         std::int32_t default_max_tokens, std::string_view param) {
@@ -65,8 +66,8 @@ Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
   if (prompt_tokens + 1 > limit) {
     return context_error(
         param,
-        fmt::format("this model's context length is {} tokens, but the prompt has {} and the "
-                    "answer needs at least 1: shorten the prompt or set truncate_prompt_tokens",
+        fmt::format("this model's maximum context length is {} tokens, but the prompt has {} and "
+                    "the answer needs at least 1: shorten the prompt or set truncate_prompt_tokens",
                     limit, prompt_tokens));
   }
   const auto left = static_cast<std::int32_t>(limit - prompt_tokens);
@@ -74,8 +75,8 @@ Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
     if (*request.max_tokens > left) {
       return context_error(
           request.max_tokens > static_cast<std::int32_t>(limit) ? "max_tokens" : param,
-          fmt::format("this model's context length is {} tokens, but {} were asked for ({} of the "
-                      "prompt and max_tokens = {}): shorten the prompt or lower max_tokens",
+          fmt::format("this model's maximum context length is {} tokens, but {} were asked for ({} "
+                      "of the prompt and max_tokens = {}): shorten the prompt or lower max_tokens",
                       limit, prompt_tokens + static_cast<std::size_t>(*request.max_tokens),
                       prompt_tokens, *request.max_tokens));
     }
@@ -169,8 +170,8 @@ Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
   if (!request.truncate_prompt_tokens && text.size() / longest > limit) {
     return context_error(
         param,
-        fmt::format("this model's context length is {} tokens, but the prompt of {} bytes has at "
-                    "least {}: shorten it or set truncate_prompt_tokens",
+        fmt::format("this model's maximum context length is {} tokens, but the prompt of {} bytes "
+                    "has at least {}: shorten it or set truncate_prompt_tokens",
                     limit, text.size(), text.size() / longest));
   }
   QUIRE_ASSIGN(auto ids, context.text->encode(text, add_special_tokens));
