@@ -16,7 +16,7 @@ namespace {
 const std::string kSmall = R"({"prompt": "x", "max_tokens": 2})";
 
 bool wait_until(const std::function<bool()>& done) {
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 6000; ++i) {  // a minute: only what never comes fails
     if (done()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
