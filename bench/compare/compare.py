@@ -20,6 +20,7 @@ import section_quality
 import section_server
 import section_stall
 import section_start
+import turns
 from machine import ROOT, THREADS, BenchError
 
 SECTIONS = {"engine": section_engine.measure, "start": section_start.measure, "server": section_server.mixed_lengths,
@@ -38,6 +39,9 @@ class Run:
 
     def add(self, figure):
         """A figure: shown at once, and kept."""
+        if turns.disturbed:
+            figure.note = f"{len(turns.disturbed)} of its measurements began while others used {max(turns.disturbed):.0%} of the machine. {figure.note}".strip()
+            turns.disturbed.clear()
         self.figures.append(figure)
         lines = report.table([figure]).splitlines()
         sides = [*figure.values, *figure.missing]
@@ -68,14 +72,17 @@ def parse():
     parser.add_argument("--quire-flags", default="", help="more flags for Quire, in one word: '--kv-cache-dtype int8'")
     parser.add_argument("--vllm-compiled", action="store_true", help="vLLM with torch.compile; default: eager")
     parser.add_argument("--vllm-bind", default="nobind", help="VLLM_CPU_OMP_THREADS_BIND")
+    parser.add_argument("--patience", type=float, default=60, help="seconds to wait, before each measurement, while others use the machine")
     parser.add_argument("--save", action="store_true", help="keep the results in bench/results")
     return parser.parse_args()
 
 
 def main():
     args = parse()
+    turns.PATIENCE_S = args.patience
     if not args.threads <= len(os.sched_getaffinity(0)):
         raise BenchError(f"--threads {args.threads}: this process may use {THREADS}")
+    machine.wait_until_quiet(args.patience)
     cpu, peaks = machine.cpu_info(), machine.roofline()
     results = report.Results(ROOT / "bench" / "results" if args.save else ROOT / "build" / "bench", cpu)
     (ROOT / "build" / "bench").mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,8 @@ class Crash(BenchError):
 
 def run_command(command, env=None):
     command = [str(c) for c in command]
+    if not os.path.exists(command[0]):
+        raise BenchError(f"{command[0]} is missing")
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=TIMEOUT_S)
     if done.returncode < 0:
         raise Crash(f"{command[0]} was ended by signal {-done.returncode}")

@@ -5,6 +5,7 @@ import pathlib
 import platform
 import re
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".cache" / "peers"
@@ -50,3 +51,24 @@ def dot_peak(peaks, weights):
     """The machine's peak for a kind of weights ('bf16', else integers), all threads: the best instruction it has."""
     names = ("vdpbf16ps", "fma") if weights == "bf16" else ("amx_int8", "vpdpbusd", "fma")
     return next((peaks[f"{n}_all_gmacs"] for n in names if peaks.get(f"{n}_all_gmacs")), 0.0)
+
+
+def busy_share(seconds):
+    """Share of all processors that is in use, over so many seconds."""
+    def sample():
+        ticks = [int(n) for n in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]  # all, idle
+
+    begin = sample()
+    time.sleep(seconds)
+    end = sample()
+    return 1 - (end[1] - begin[1]) / max(1, end[0] - begin[0])
+
+
+def wait_until_quiet(patience_s=60, share=0.1):
+    """Waits while others use the processors; the share that they still use after so long (0: quiet)."""
+    end = time.monotonic() + patience_s
+    while (busy := busy_share(0.3)) > share:
+        if time.monotonic() > end:
+            return busy
+    return 0.0

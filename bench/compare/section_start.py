@@ -16,11 +16,12 @@ def makers(run):
     """{name: function that starts its server}."""
     model, args = run.model, run.args
     tokens = PROMPT + ANSWER + 8
-    found = {"Quire": lambda **more: servers.quire(servers.quire_binary(), model.gguf, args.threads, args.quire_flags.split(), **more)}
+    flags = ["--max-num-seqs", CLIENTS, "--max-model-len", tokens, *args.quire_flags.split()]
+    found = {"Quire": lambda **more: servers.quire(servers.quire_binary(), model.gguf, args.threads, flags, **more)}
     if "llama.cpp" in args.peers:
         try:
-            flags = engines.LlamaCpp(model, args.threads).server_flags()
-            found["llama.cpp"] = lambda **more: servers.llama_cpp(model.gguf, args.threads, CLIENTS, tokens, flags, **more)
+            best = engines.LlamaCpp(model, args.threads).server_flags()
+            found["llama.cpp"] = lambda **more: servers.llama_cpp(model.gguf, args.threads, CLIENTS, tokens, best, **more)
         except BenchError as e:
             run.missing["llama.cpp"] = str(e)
     if "vLLM" in args.peers:
@@ -50,14 +51,19 @@ def peak_memory(make):
 
 def measure(run):
     sides = makers(run)
-    for make in sides.values():
-        start_and_stop("", make)  # warms the file cache
+    for name in list(sides):
+        try:
+            start_and_stop(name, sides[name])  # warms the file cache
+        except BenchError as e:
+            run.missing[name] = str(e)
+            del sides[name]
     found = in_turns(sides, start_and_stop, run.args.rounds)
     shared = {"missing": dict(run.missing), "higher_is_better": False}
-    run.add(Figure("start and memory", run.model.name, "start to ready", "ms", values_of(found, "ready"), limit=1000.0, **shared))
+    run.add(Figure("start and memory", run.model.name, "start to ready", "ms", values_of(found, "ready"),
+                   limit=1000.0 if run.model.facts["file_bytes"] < 0.4e9 else None, **shared))
     memory = {name: peak_memory(make) for name, make in sides.items()}
     log = memory["Quire"][2]
-    kv = re.search(r"KV[^\n]*?([\d.]+) MiB", log)
+    kv = re.search(r"KV cache: ([\d.]+) MiB", log)
     kv_mb = float(kv.group(1)) * servers.MIB / 1e6 if kv else 0.0
     limit = 1.1 * run.model.facts["file_bytes"] / 1e6 + 200 + kv_mb
     kv_line = next((line for line in log.splitlines() if "KV" in line), "")

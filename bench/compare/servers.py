@@ -69,6 +69,8 @@ class Server:
     def __init__(self, name, command, port, env=None, timeout_s=600, watched=False):
         self.name, self.port, self.command = name, port, [str(c) for c in command]
         self.log_file = tempfile.TemporaryFile("w+")
+        if not os.path.exists(self.command[0]):
+            raise BenchError(f"{self.command[0]} is missing")
         begin = time.monotonic()
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=subprocess.STDOUT,
                                         env={**os.environ, **(env or {})})

@@ -3,6 +3,11 @@ import datetime
 import statistics
 from dataclasses import dataclass, field
 
+import machine
+
+disturbed = []  # shares of the processors that others used when a measurement began
+PATIENCE_S = 60
+
 
 @dataclass
 class Figure:
@@ -53,6 +58,8 @@ def in_turns(sides, measure, rounds):
     found = {name: {} for name in sides}
     for number in range(rounds):
         for name in (list(sides) if number % 2 == 0 else list(reversed(sides))):
+            if busy := machine.wait_until_quiet(PATIENCE_S):
+                disturbed.append(busy)
             for what, value in measure(name, sides[name]).items():
                 found[name].setdefault(what, []).append(value)
     return found
