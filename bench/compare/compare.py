@@ -35,25 +35,25 @@ class Run:
         self.model, self.args, self.peaks, self.results = model, args, peaks, results
         self.missing, self.versions, self.notes, self.figures = {}, {}, [], []
         self.scratch = ROOT / "build" / "bench"
-        self.shown_sides = None
+        self.shown_sides = self.path = None
 
     def add(self, figure):
         """A figure: shown at once, and kept."""
         if turns.disturbed:
-            figure.note = f"{len(turns.disturbed)} of its measurements began while others used {max(turns.disturbed):.0%} of the machine. {figure.note}".strip()
-            turns.disturbed.clear()
+            busy = f"{len(turns.disturbed)} of the measurements began while others used up to {max(turns.disturbed):.0%} of the machine."
+            figure.note = f"{busy} {figure.note}".strip()
         self.figures.append(figure)
         lines = report.table([figure]).splitlines()
         sides = [*figure.values, *figure.missing]
         print("\n".join(lines if sides != self.shown_sides else lines[2:]), flush=True)
         self.shown_sides = sides
-
-    def save(self):
         self.results.update(self.figures, self.peaks, self.versions, self.notes)
-        path = self.results.write()
+        self.path = self.results.write()
+
+    def close(self):
         for note in self.notes:
             print(f"note: {note}")
-        print(f"{path}\n", flush=True)
+        print(f"{self.path}\n" if self.figures else "nothing could be measured\n", flush=True)
 
 
 def parse():
@@ -83,8 +83,9 @@ def main():
     if not args.threads <= len(os.sched_getaffinity(0)):
         raise BenchError(f"--threads {args.threads}: this process may use {THREADS}")
     machine.wait_until_quiet(args.patience)
-    cpu, peaks = machine.cpu_info(), machine.roofline()
+    cpu = machine.cpu_info()
     results = report.Results(ROOT / "bench" / "results" if args.save else ROOT / "build" / "bench", cpu)
+    peaks = results.best_peaks(machine.roofline())
     (ROOT / "build" / "bench").mkdir(parents=True, exist_ok=True)
     print(f"{cpu['name']}, {args.threads} threads, {args.rounds} rounds in turns; peaks: {peaks}\n", flush=True)
     for name in args.models:
@@ -94,7 +95,7 @@ def main():
             run = Run(model, args, peaks, results)
             run.versions["Quire"] = f"{engines.Quire(model, args.threads).version()}, commit {machine.commit()}"
             SECTIONS[section](run)
-            run.save()
+            run.close()
 
 
 if __name__ == "__main__":

