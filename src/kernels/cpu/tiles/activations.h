@@ -6,14 +6,6 @@
 
 namespace quire::QUIRE_ISA {
 
-// Stores 16 integers in +-127 as bytes and returns their sum.
-QUIRE_INLINE int32_t store_codes(I32 codes, int8_t* q) {
-  alignas(64) int32_t lanes[16];
-  store_i32(lanes, codes);
-  for (int i = 0; i < 16; ++i) q[i] = static_cast<int8_t>(lanes[i]);
-  return hsum(codes);
-}
-
 inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q, float* scale,
                          float* sum, int32_t* isum) {
   const I32 magnitude = set1_i32(0x7fffffff);
@@ -35,7 +27,8 @@ inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q,
     int32_t total = 0;
     QUIRE_UNROLL for (int h = 0; h < 2; ++h) {
       const I32 codes = round_i32(min(max(mul(v[h], inverse), low), high));
-      const int32_t s = store_codes(codes, q + g * kActGroup + 16 * h);
+      store_i8(q + g * kActGroup + 16 * h, codes);
+      const int32_t s = hsum(codes);
       isum[2 * g + h] = s;
       total += s;
     }

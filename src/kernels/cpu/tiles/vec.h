@@ -23,6 +23,7 @@
 //
 // I32, 16 integers:
 //  - load_i32  store_i32  set1_i32  add  sub  bit_and  bit_or  shl<n>  shr<n> (logical)  hsum(i)
+//  - store_i8(p, i): lanes in +-127 as bytes
 //  - to_f32(i)  round_i32(f): nearest even  as_i32(f)  as_f32(i): the same bits
 //
 // U8, 64 bytes:

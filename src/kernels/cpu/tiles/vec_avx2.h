@@ -84,6 +84,13 @@ QUIRE_INLINE void store_i32(int32_t* p, I32 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
 }
+QUIRE_INLINE void store_i8(int8_t* p, I32 a) {
+  const __m256i pairs = _mm256_packs_epi32(a.lo, a.hi);  // 0-3 8-11 | 4-7 12-15
+  const __m256i words = _mm256_permute4x64_epi64(pairs, 0xd8);
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
 QUIRE_INLINE I32 set1_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 QUIRE_INLINE I32 add(I32 a, I32 b) {
   return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};

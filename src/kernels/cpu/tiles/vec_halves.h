@@ -25,6 +25,13 @@ QUIRE_INLINE void store_bf16_n(uint16_t* p, F32 a, int n) {
   store_bf16(h.v, a);
   for (int i = 0; i < n; ++i) p[i] = h.v[i];
 }
+#ifndef __AVX2__
+QUIRE_INLINE void store_i8(int8_t* p, I32 a) {
+  int32_t lanes[16];
+  store_i32(lanes, a);
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(lanes[i]);
+}
+#endif
 QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
   const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
   acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);

@@ -91,6 +91,7 @@ QUIRE_INLINE I32 load_i32(const int32_t* p) {
   return r;
 }
 QUIRE_INLINE void store_i32(int32_t* p, I32 a) { QUIRE_LANES(p[i] = a.v[i]); }
+QUIRE_INLINE void store_i8(int8_t* p, I32 a) { QUIRE_LANES(p[i] = static_cast<int8_t>(a.v[i])); }
 QUIRE_INLINE I32 set1_i32(int32_t x) {
   I32 r;
   QUIRE_LANES(r.v[i] = x);
