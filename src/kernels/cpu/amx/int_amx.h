@@ -40,6 +40,12 @@ QUIRE_INLINE void configure_tiles(int rows, int group_k) {
   asm volatile("ldtilecfg %0" ::"m"(config));  // GCC's _tile_loadconfig names 8 of the 64 bytes
 }
 
+// Groups of a chunk whose codes and sums stay in L1; of kinds with units of several groups, two
+// units.
+inline constexpr int64_t kAmxChunkGroups = 18, kAmxUnitChunkGroups = 16;
+template <class T>
+using AmxScratch = IntScratch<T, kAmxChunkGroups>;
+
 struct alignas(64) AmxSums {
   int32_t v[kAmxMostRows][16];
 };
@@ -130,7 +136,7 @@ void amx_tile(const UnpackedSource<T>& source, const AmxRows& rows, int64_t grou
 
 template <PackedKind kind, class T>
 QUIRE_INLINE void amx_unpack(const PackedSource<kind>& source, int64_t groups, int strips,
-                             IntScratch<T>* scratch) {
+                             AmxScratch<T>* scratch) {
   const __m512i zero_code = _mm512_set1_epi8(static_cast<char>(Traits<kind>::kCodeZero));
   for (int64_t g = 0; g < groups; ++g) {
     for (int s = 0; s < strips; ++s) {
@@ -177,7 +183,7 @@ struct AmxBlock {
   const MatmulArgs& args;
   int64_t groups, row, rows;
   AmxActivations* activations;
-  IntScratch<T>* scratch;
+  AmxScratch<T>* scratch;
   float* carry;
   int64_t configured = 0;
 
@@ -186,7 +192,7 @@ struct AmxBlock {
     const int64_t unit_stride = panel.strips * K::kUnitBytes;
     const int strips = static_cast<int>(smaller(kScratchStrips, panel.strips - strip));
     amx_unpack<kind, T>(
-        {panel.base + g / K::kGroups * unit_stride + strip * K::kUnitBytes, unit_stride}, count,
+        {panel.base + g / K::kGroups * unit_stride + strip * K::kUnitBytes, unit_stride, {}}, count,
         strips, scratch);
     int64_t slot = g;
     for (int64_t r = 0, tile; r < rows; r += tile, slot += groups) {
@@ -201,8 +207,9 @@ struct AmxBlock {
           output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
                     g + count == groups);
       with_rows<kAmxLeastTile, kAmxMostRows>(tile, [&]<int kRows>() {
-        amx_tile<T, kRows>({scratch->codes, scratch->scales, scratch->minimums}, at, count, strips,
-                           out);
+        const UnpackedSource<T> source{scratch->codes, scratch->scales, scratch->minimums,
+                                       scratch->offsets, {}};
+        amx_tile<T, kRows>(source, at, count, strips, out);
       });
     }
   }
@@ -215,11 +222,10 @@ void amx_matmul(const MatmulArgs& args) {
   const int64_t units = (args.shape.k + 32 * K::kGroups - 1) / (32 * K::kGroups),
                 groups = units * K::kGroups;
   if (args.m < kAmxLeastRows || groups > kAmxSlots) return int_matmul<kind>(args);
-  constexpr int64_t kMostChunk =
-      K::kGroups > 1 ? 16 : 18;  // groups whose codes and sums stay in L1
+  constexpr int64_t kMostChunk = K::kGroups > 1 ? kAmxUnitChunkGroups : kAmxChunkGroups;
   alignas(64) float carry[kRowBlock * kCarryStride];
   AmxActivations activations;
-  IntScratch<T> scratch;
+  AmxScratch<T> scratch;
   const int64_t most_rows = smaller(kRowBlock, kAmxSlots / groups * kAmxMostRows);
   for (int64_t row = 0, rows; row < args.m; row += rows) {
     rows = even_rows(args.m - row, most_rows);

@@ -11,9 +11,6 @@
 
 namespace quire::QUIRE_ISA {
 
-inline constexpr int32_t kMagicBits = 0x4B400000;  // 1.5 * 2^23 as f32
-inline constexpr float kMagic = 12582912.0f;
-
 struct IntRows {
   const int8_t* a;  // at the chunk's first k
   int64_t a_stride;
@@ -37,21 +34,28 @@ struct UnpackedSource {
   const uint8_t* codes;   // [group][strip][8][64]
   const float* scales;    // [group][strip][parts][16]
   const float* minimums;  // [group][strip][16]
+  const float* offsets;   // as scales
+  FetchAhead ahead;
   QUIRE_INLINE UnpackedSource strip(int s) const {
-    return {codes + s * 512, scales + s * T::kParts * 16, minimums + s * 16};
+    return {codes + s * 512, scales + s * T::kParts * 16, minimums + s * 16,
+            offsets + s * T::kParts * 16, ahead};
   }
   struct Group {
     const uint8_t* codes;
     const float* scales;
     const float* minimums;
+    const float* offsets;
     QUIRE_INLINE U8 quad(int j) const { return load_u8(codes + 64 * j); }
     QUIRE_INLINE F32 scale(int part) const { return load(scales + 16 * part); }
+    QUIRE_INLINE F32 offset(int part) const { return load(offsets + 16 * part); }
     QUIRE_INLINE F32 minimum() const { return load(minimums); }
   };
   QUIRE_INLINE Group at(int64_t g, int strip) const {
     const int64_t i = g * kScratchStrips + strip;
-    return {codes + i * 512, scales + i * T::kParts * 16, minimums + i * 16};
+    return {codes + i * 512, scales + i * T::kParts * 16, minimums + i * 16,
+            offsets + i * T::kParts * 16};
   }
+  QUIRE_INLINE void start_group(int64_t g) const { ahead.fetch(g); }
 };
 
 // kSide strips share each broadcast of activations, and hold their int32 sums at once. Registers:
@@ -70,15 +74,19 @@ QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t gr
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
   for (int64_t g = 0; g < groups; ++g) {
+    source.start_group(g);
     const int8_t* a = rows.a + 32 * g;
     QUIRE_UNROLL for (int first = 0; first < kStrips; first += kSide) {
+      if constexpr (kSide < kStrips) forget_loads();
       QUIRE_UNROLL for (int part = 0; part < T::kParts; ++part) {
         I32 dots[kRows][kSide];
         QUIRE_UNROLL for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kSide; ++s)
             dots[r][s] =
                 set1_i32(T::kDotZero ? rows.start[r * rows.start_stride + g * T::kParts + part]
                                      : kMagicBits);
-        QUIRE_UNROLL for (int j = part * kQuads; j < (part + 1) * kQuads; ++j) {
+        QUIRE_UNROLL for (int i = part * kQuads; i < (part + 1) * kQuads; ++i) {
+          // Quads 0, 4, 1, 5, ...: two that share the bytes of their nibbles.
+          const int j = T::kParts == 1 ? i / 2 + i % 2 * 4 : i;
           U8 codes[kSide];
           QUIRE_UNROLL for (int s = 0; s < kSide; ++s) codes[s] = source.at(g, first + s).quad(j);
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -88,7 +96,8 @@ QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t gr
           }
         }
         QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
-          const F32 scale = source.at(g, first + s).scale(part), offset = mul(scale, set1(-kMagic));
+          const auto group = source.at(g, first + s);
+          const F32 scale = group.scale(part), offset = group.offset(part);
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
               fma(fma(as_f32(dots[r][s]), scale, offset),
                   set1(rows.scale[r * rows.scale_stride + g]), sums[r][first + s]);

@@ -6,6 +6,9 @@
 
 namespace quire::QUIRE_ISA {
 
+inline constexpr int32_t kMagicBits = 0x4B400000;  // 1.5 * 2^23 as f32
+inline constexpr float kMagic = 12582912.0f;
+
 template <PackedKind kind>
 struct Traits {
   static constexpr bool kTwoLevel =
@@ -81,6 +84,8 @@ struct PackedGroup {
     if constexpr (T::kTwoLevel) return mul(load_f16(halves(unit)), from_u8(scales));
     return load_f16(halves(scales));
   }
+  // What takes kMagic out of a sum of products times scale; see int_tile.h.
+  QUIRE_INLINE F32 offset(int part) const { return mul(scale(part), set1(-kMagic)); }
   QUIRE_INLINE F32 minimum() const {
     const uint8_t* scales = group + T::kScales;
     if constexpr (T::kG4) return sub(zero(), mul(load_f16(halves(unit)), from_u8(unit + 32)));
@@ -104,10 +109,12 @@ struct PackedSource {
   using T = Traits<kind>;
   const uint8_t* base;  // unit 0 of the first strip wanted
   int64_t unit_stride;  // strips of the panel * kUnitBytes
+  FetchAhead ahead;
   QUIRE_INLINE PackedGroup<kind> at(int64_t g, int strip) const {
     const uint8_t* unit = base + g / T::kGroups * unit_stride + strip * T::kUnitBytes;
     return {unit, unit + T::kHead + g % T::kGroups * T::kGroupBytes};
   }
+  QUIRE_INLINE void start_group(int64_t g) const { ahead.fetch(g); }
 };
 
 }  // namespace quire::QUIRE_ISA
