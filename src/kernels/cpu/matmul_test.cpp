@@ -243,7 +243,8 @@ std::vector<std::int64_t> inner_sizes(const Case& c) {
   if (block == 256) return {256, 1024};
   if (block == 64 || block == 128) return {block, 3 * block, 1152};
   if (block == 32) return {32, 96, 800};
-  return {1, 31, 32, 33, 300};
+  // bf16: more than one chunk of K.
+  return {1, 31, 32, 33, packed_kind_for(c.stored, c.compute) == PackedKind::kBF16 ? 1611 : 300};
 }
 
 class MatmulTest : public testing::TestWithParam<Case> {};
@@ -274,8 +275,8 @@ TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
 }
 
 TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
-  const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 1280 : 1056, n = 84,
-                     most = 130;
+  const std::int64_t block = dtype_info(GetParam().stored).block_elements;
+  const std::int64_t k = block > 32 ? 1280 : block > 1 ? 1056 : 1650, n = 84, most = 130;
   const Problem p = make_problem(GetParam(), most, n, k, 7);
   for (const NamedTable& table : tables()) {
     if (table.name == "emulated") continue;  // slow, and the same tiles

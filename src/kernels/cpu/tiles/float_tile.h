@@ -21,6 +21,7 @@ inline constexpr int kFloatUnitBytes = kind == PackedKind::kF32 ? 128 : 64;
 struct FloatSource {
   const uint8_t* base;
   int64_t unit_stride;  // strips side by side * kFloatUnitBytes
+  FetchAhead ahead{};   // bf16 only
 };
 // The weights of k and k + 1 of one strip, as f32.
 template <PackedKind kind>
@@ -58,6 +59,20 @@ QUIRE_INLINE void float_tile(const FloatSource& source, const float* a, int64_t 
   finish_sums(out, sums);
 }
 
+// Pair u of k.
+template <int kRows, int kStrips>
+QUIRE_INLINE void bf16_step(const FloatSource& source, const uint16_t* a, int64_t a_stride,
+                            int64_t u, F32 (&sums)[kRows][kStrips]) {
+  I32 weights[kStrips];
+  QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) weights[s] =
+      load_i32(reinterpret_cast<const int32_t*>(source.base + u * source.unit_stride + 64 * s));
+  QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
+    const I32 pair = as_lanes(quad(a + r * a_stride + 2 * u));
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =
+        dot_bf16(sums[r][s], weights[s], pair);
+  }
+}
+
 // a: rows of bf16. Registers, for zmm with vdpbf16ps: 6 x 4 = 24 sums, 4 weights, 1-2 broadcasts;
 // each pair of k loads 4 weight vectors and 6 broadcasts for 24 products.
 template <int kRows, int kStrips>
@@ -65,15 +80,13 @@ QUIRE_INLINE void bf16_tile(const FloatSource& source, const uint16_t* a, int64_
                             int64_t units, const TileOutput& out) {
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
-  for (int64_t u = 0; u < units; ++u) {
-    I32 weights[kStrips];
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) weights[s] =
-        load_i32(reinterpret_cast<const int32_t*>(source.base + u * source.unit_stride + 64 * s));
-    QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
-      const I32 pair = as_lanes(quad(a + r * a_stride + 2 * u));
-      QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =
-          dot_bf16(sums[r][s], weights[s], pair);
+  if (source.ahead.lines > 0) {
+    for (int64_t u = 0; u < units; ++u) {
+      source.ahead.fetch(u);
+      bf16_step(source, a, a_stride, u, sums);
     }
+  } else {
+    for (int64_t u = 0; u < units; ++u) bf16_step(source, a, a_stride, u, sums);
   }
   finish_sums(out, sums);
 }
