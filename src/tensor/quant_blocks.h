@@ -106,8 +106,8 @@ struct BlockIQ3_S {
   std::uint8_t qs[64], qh[8], signs[32], scales[4];
 };
 
-// Of AWQ, GPTQ and compressed-tensors: d*(q-zero), d in f16. Nibbles of every 32 elements as in
-// Q4_0.
+// Of AWQ, GPTQ and compressed-tensors: d*(q-zero), d in f16, of nibbles zero at most 16. Nibbles of
+// every 32 elements as in Q4_0.
 template <int elements>
 struct BlockG4 {
   std::uint8_t d[2], zero, qs[elements / 2];

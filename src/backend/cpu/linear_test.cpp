@@ -61,6 +61,10 @@ Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed)
       case DType::kQ6_K:
         put_half(i * block + block - 2, value / 1000);
         break;
+      case DType::kG4_128:
+        put_half(i * block, value / 8);
+        m.bytes[static_cast<std::size_t>(i * block + 2)] = static_cast<std::byte>(generator() % 17);
+        break;
       default:
         put_half(i * block, value / 8);
         break;

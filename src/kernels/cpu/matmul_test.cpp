@@ -90,6 +90,8 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
       out[at] = static_cast<std::byte>(118 + random() % 8);
       continue;
     }
+    if (is_g4_kind(packed_kind_for(stored, ComputeDType::kAuto)))
+      out[at + 2] = static_cast<std::byte>(random() % 17);
     set_half(out.data() + at + (stored == DType::kQ6_K ? 208 : 0), value(random) * size);
     if (second) set_half(out.data() + at + 2, value(random) * size);
   }

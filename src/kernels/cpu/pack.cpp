@@ -134,6 +134,7 @@ void pack_mx4(const Byte* block, int lane, Byte* unit) {
 // Scale and zero point of the whole unit, then groups of 32.
 void pack_g4(const Byte* block, int groups, int lane, Byte* unit) {
   put_half(unit, lane, half_at(block));
+  QUIRE_CHECK(block[2] <= 16, "a zero point of {} for 4 bits", block[2]);
   unit[32 + lane] = block[2];
   for (int g = 0; g < groups; ++g) {
     Byte* out = unit + 48 + g * 256;

@@ -23,7 +23,7 @@
 //                 are bits 4-5 of quad j; i8 sc[2][16], one per 16 k }   scale d*sc, zero 32
 // kMx4      32    nibbles: numbers of E2M1 values, doubled; u8 e[16]
 //                 scale 2^(e-128), 0 for e below 2 (no weight that counts)
-// kG4xU      U    f16 scale[16]; u8 zero[16]; U/32 x nibbles          min -(scale*zero)
+// kG4xU      U    f16 scale[16]; u8 zero[16], at most 16; U/32 x nibbles         zero zero[l]
 // kG8xU      U    f16 scale[16]; u8 zero[16]; U/32 x u8 [8 quads][16][4 k] = q
 //                 zero 128, min scale*(128-zero)
 // kF8xU      U    f32 scale[16]; u8 [U k][16] = float8_e4m3; a float kind: f32 activations

@@ -26,7 +26,7 @@ inline std::uint16_t read_half(const std::uint8_t* p) {
 
 inline bool has_min(PackedKind kind) {
   return kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min || kind == PackedKind::kQ4K ||
-         kind == PackedKind::kQ5K || is_g4_kind(kind) || is_g8_kind(kind);
+         kind == PackedKind::kQ5K || is_g8_kind(kind);
 }
 
 // A 4-bit code of a group.
@@ -39,14 +39,13 @@ inline Group decode_zero_point_group(PackedKind kind, const std::uint8_t* unit, 
   Group out{};
   out.parts = 1;
   out.scale[0] = f16_to_f32(read_half(unit + 2 * lane));
-  const auto zero = static_cast<float>(unit[32 + lane]);
+  const int zero = unit[32 + lane];
   if (is_g4_kind(kind)) {
-    for (int k = 0; k < 32; ++k) out.code[k] = nibble(unit + 48 + g * 256, k, lane);
-    out.min = -(out.scale[0] * zero);
+    for (int k = 0; k < 32; ++k) out.code[k] = nibble(unit + 48 + g * 256, k, lane) - zero;
   } else {
     const std::uint8_t* codes = unit + 48 + g * 512;
     for (int k = 0; k < 32; ++k) out.code[k] = codes[k / 4 * 64 + lane * 4 + k % 4] - 128;
-    out.min = out.scale[0] * (128.0f - zero);
+    out.min = out.scale[0] * static_cast<float>(128 - zero);
   }
   return out;
 }

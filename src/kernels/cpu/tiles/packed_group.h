@@ -21,8 +21,7 @@ struct Traits {
   static constexpr bool kZeroPoint = kG4 || kG8;  // one scale and zero point per unit
   static constexpr bool kWide = kind == PackedKind::kQ8 || kG8;  // 8-bit codes: dot_byte
   static constexpr bool kHasMin = kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
-                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K ||
-                                  kZeroPoint;
+                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || kG8;
   static constexpr int kParts = kSix ? 2 : 1;  // scales per group
   // What the dot products of a group must start from, times -sum(a).
   static constexpr int kDotZero = kWide                        ? kByteZero
@@ -30,6 +29,7 @@ struct Traits {
                                   : kind == PackedKind::kQ5Sym ? 16
                                   : kSix                       ? 32
                                   : kMx                        ? 12
+                                  : kG4                        ? 16
                                                                : 0;
   static constexpr int kCodeZero = kWide ? 128 : kDotZero;
   static constexpr int kGroups = kTwoLevel ? 8  // per unit
@@ -71,7 +71,14 @@ struct PackedGroup {
       return bit_or(q, bit_and(at <= 4 ? shl32(plane, 4 - at) : shr32(plane, at - 4), set1_u8(48)));
     }
     if constexpr (T::kMx) return lookup(kFp4Codes, q);
+    if constexpr (T::kG4) return as_bytes(add(as_lanes(q), above_zero()));  // no byte overflows
     return q;
+  }
+  // 16 - zero, which is 0 and more, in the four bytes of each lane: q becomes q - zero + 16.
+  QUIRE_INLINE I32 above_zero() const {
+    const I32 one = sub(set1_i32(16), round_i32(from_u8(unit + 32)));
+    const I32 two = bit_or(one, shl<8>(one));
+    return bit_or(two, shl<16>(two));
   }
   // The scale of k [16 part, 16 part + 16) (of all 32 where kParts is 1).
   QUIRE_INLINE F32 scale(int part) const {
@@ -88,7 +95,6 @@ struct PackedGroup {
   QUIRE_INLINE F32 offset(int part) const { return mul(scale(part), set1(-kMagic)); }
   QUIRE_INLINE F32 minimum() const {
     const uint8_t* scales = group + T::kScales;
-    if constexpr (T::kG4) return sub(zero(), mul(load_f16(halves(unit)), from_u8(unit + 32)));
     if constexpr (T::kG8) return mul(load_f16(halves(unit)), sub(set1(128.0f), from_u8(unit + 32)));
     if constexpr (T::kTwoLevel)
       return sub(zero(), mul(load_f16(halves(unit + 32)), from_u8(scales + 16)));
