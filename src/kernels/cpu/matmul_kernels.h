@@ -11,8 +11,9 @@
 //     with a minimum: acc = fma(min, asum[g], acc)    asum[g] = as[g] * float(sum of a), rounded
 //     once
 // then acc (+ bias) is stored, or added to C.  bias: c = acc + bias; accumulate: c = c + (acc +
-// bias). Float activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with w[k]
-// dequantized to f32 exactly as dequantize_row gives it.
+// bias). float8 kinds with bf16 activations: acc = fma(sum of a unit's products, scale, acc), units
+// ascending. Float activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with
+// w[k] dequantized to f32 exactly as dequantize_row gives it.
 #pragma once
 
 #include <cstddef>

@@ -155,7 +155,7 @@ void pack_f8(const Byte* block, int elements, int lane, Byte* unit) {
   for (int k = 0; k < elements; ++k) {
     const Byte code = block[4 + k];
     if ((code & 0x7f) == 0x7f) scale = std::numeric_limits<float>::quiet_NaN();
-    unit[64 + k * 16 + lane] = code;
+    unit[64 + k / 2 * 32 + lane * 2 + k % 2] = code;
   }
   std::memcpy(unit + 4 * lane, &scale, 4);
 }

@@ -77,6 +77,7 @@ PackedKind packed_kind_for(DType stored, ComputeDType compute) {
 ActForm act_form_for(PackedKind kind, ComputeDType compute) {
   if (compute == ComputeDType::kFloat32) return ActForm::kF32;
   if (is_integer_kind(kind)) return ActForm::kInt8;
+  if (is_float8_kind(kind) && compute != ComputeDType::kFloat16) return ActForm::kBF16;
   return kind == PackedKind::kBF16 ? ActForm::kBF16 : ActForm::kF32;
 }
 

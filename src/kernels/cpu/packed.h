@@ -26,7 +26,7 @@
 // kG4xU      U    f16 scale[16]; u8 zero[16], at most 16; U/32 x nibbles         zero zero[l]
 // kG8xU      U    f16 scale[16]; u8 zero[16]; U/32 x u8 [8 quads][16][4 k] = q
 //                 zero 128, min scale*(128-zero)
-// kF8xU      U    f32 scale[16]; u8 [U k][16] = float8_e4m3; a float kind: f32 activations
+// kF8xU      U    f32 scale[16]; u8 [U / 2][16][2 k] = float8_e4m3; a float kind: bf16 activations
 #pragma once
 
 #include <cstdint>

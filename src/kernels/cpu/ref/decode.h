@@ -119,13 +119,19 @@ inline float e4m3_to_f32(std::uint8_t code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
+// A unit of float8 codes: element k, and the scale of all.
+inline float float8_value(const std::uint8_t* unit, int k, int lane) {
+  return e4m3_to_f32(unit[64 + k / 2 * 32 + lane * 2 + k % 2]);
+}
+inline float float8_scale(const std::uint8_t* unit, int lane) {
+  float scale;
+  std::memcpy(&scale, unit + 4 * lane, 4);
+  return scale;
+}
+
 // Element k of a unit of a float kind.
 inline float float_value(PackedKind kind, const std::uint8_t* unit, int k, int lane) {
-  if (is_float8_kind(kind)) {
-    float scale;
-    std::memcpy(&scale, unit + 4 * lane, 4);
-    return e4m3_to_f32(unit[64 + k * 16 + lane]) * scale;
-  }
+  if (is_float8_kind(kind)) return float8_value(unit, k, lane) * float8_scale(unit, lane);
   if (kind == PackedKind::kF16) return f16_to_f32(read_half(unit + k * 32 + lane * 2));
   if (kind == PackedKind::kBF16) return bf16_to_f32(read_half(unit + lane * 4 + k * 2));
   float f;

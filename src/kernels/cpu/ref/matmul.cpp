@@ -50,6 +50,17 @@ float add_f32_group(const MatmulArgs& args, const ref::Group& group, std::int64_
   return acc;
 }
 
+// acc += scale * (row . unit) of float8 codes with bf16 activations.
+float add_float8_unit(const MatmulArgs& args, const std::uint8_t* unit, int lane, std::int64_t row,
+                      std::int64_t u, float acc) {
+  const int unit_k = packed_kind_info(args.shape.kind).unit_k;
+  const auto* a = static_cast<const std::uint16_t*>(args.a) + row * args.a_stride + u * unit_k;
+  float sum = 0;
+  for (int k = 0; k < unit_k; ++k)
+    sum = std::fma(bf16_to_f32(a[k]), ref::float8_value(unit, k, lane), sum);
+  return std::fma(sum, ref::float8_scale(unit, lane), acc);
+}
+
 void store(const MatmulArgs& args, std::int64_t row, std::int64_t n, float acc) {
   const float value = args.bias ? acc + args.bias[n] : acc;
   float& c = args.c[row * args.ldc + n];
@@ -64,6 +75,11 @@ void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, 
   float acc[kRows] = {};
   for (std::int64_t u = 0; u < args.shape.units(); ++u) {
     const std::uint8_t* unit = channel.unit + u * channel.unit_stride;
+    if (form == ActForm::kBF16 && is_float8_kind(kind)) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        acc[r] = add_float8_unit(args, unit, channel.lane, row + r, u, acc[r]);
+      continue;
+    }
     if (!is_integer_kind(kind)) {
       for (int k = 0; k < unit_k; ++k) {
         const float w = ref::float_value(kind, unit, k, channel.lane);
@@ -137,8 +153,9 @@ void fill_matmul_ref(MatmulKernels* table) {
     table->matmul[kind][static_cast<int>(ActForm::kF32)] = multiply<ActForm::kF32>;
     if (integer) table->matmul[kind][static_cast<int>(ActForm::kInt8)] = multiply<ActForm::kInt8>;
   }
-  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
-      multiply<ActForm::kBF16>;
+  for (PackedKind kind : {PackedKind::kBF16, PackedKind::kF8x32, PackedKind::kF8x128})
+    table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kBF16)] =
+        multiply<ActForm::kBF16>;
   table->quantize_row = quantize_row;
   table->round_row_bf16 = round_row_bf16;
 }

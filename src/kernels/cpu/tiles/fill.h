@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/tiles/activations.h"
-#include "kernels/cpu/tiles/float_matmul.h"
+#include "kernels/cpu/tiles/float8_matmul.h"
 #include "kernels/cpu/tiles/int_matmul.h"
 
 namespace quire::QUIRE_ISA {
@@ -59,8 +59,12 @@ inline void fill_floats(MatmulKernels* table) {
   fill_float<PackedKind::kF8x128>(table);
 }
 inline void fill_bf16(MatmulKernels* table) {
-  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
-      bf16_matmul;
+  const auto fill = [&](PackedKind kind, MatmulFn fn) {
+    table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kBF16)] = fn;
+  };
+  fill(PackedKind::kBF16, bf16_matmul);
+  fill(PackedKind::kF8x32, float8_matmul<PackedKind::kF8x32>);
+  fill(PackedKind::kF8x128, float8_matmul<PackedKind::kF8x128>);
 }
 inline void fill_activations(MatmulKernels* table) {
   table->quantize_row = quantize_row;

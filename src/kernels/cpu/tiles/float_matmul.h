@@ -145,11 +145,14 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
     for (int64_t k = k0; k < k0 + count; k += kUnitK) {
       for (int s = 0; s < strips; ++s) {
         const uint8_t* unit = panel.base + (k / kUnitK * panel.strips + strip + s) * kBytes;
-        const F32 scale = mul(load(reinterpret_cast<const float*>(unit)), set1(256.0f));
+        const F32 scale = load(reinterpret_cast<const float*>(unit));
         float* to = out + ((k - k0) / 2 * kScratchStrips + s) * 32;
-        for (int i = 0; i < kUnitK; ++i)
-          store(to + i / 2 * kScratchStrips * 32 + i % 2 * 16,
-                mul(load_e4m3(unit + 64 + 16 * i), scale));
+        for (int i = 0; i < kUnitK / 2; ++i, to += kScratchStrips * 32) {
+          F32 even, odd;
+          split_pairs(load_e4m3_pairs(unit + 64 + 32 * i), &even, &odd);
+          store(to, mul(even, scale));
+          store(to + 16, mul(odd, scale));
+        }
       }
     }
   } else if constexpr (!is_float_kind<kind>) {

@@ -23,6 +23,10 @@ struct FloatSource {
   int64_t unit_stride;  // strips side by side * kFloatUnitBytes
   FetchAhead ahead{};   // bf16 only
 };
+QUIRE_INLINE void split_pairs(I32 both, F32* even, F32* odd) {
+  *even = as_f32(shl<16>(both));
+  *odd = as_f32(bit_and(both, set1_i32(static_cast<int32_t>(0xffff0000u))));
+}
 // The weights of k and k + 1 of one strip, as f32.
 template <PackedKind kind>
 QUIRE_INLINE void load_pair(const uint8_t* unit, F32* even, F32* odd) {
@@ -33,9 +37,7 @@ QUIRE_INLINE void load_pair(const uint8_t* unit, F32* even, F32* odd) {
     *even = load_f16(reinterpret_cast<const uint16_t*>(unit));
     *odd = load_f16(reinterpret_cast<const uint16_t*>(unit + 32));
   } else {
-    const I32 both = load_i32(reinterpret_cast<const int32_t*>(unit));
-    *even = as_f32(shl<16>(both));
-    *odd = as_f32(bit_and(both, set1_i32(static_cast<int32_t>(0xffff0000u))));
+    split_pairs(load_i32(reinterpret_cast<const int32_t*>(unit)), even, odd);
   }
 }
 

@@ -15,7 +15,8 @@
 //  - load(p)  load_n(p, n): the rest 0  store(p, v)  store_n(p, v, n)  set1(x)  zero()
 //  - add  sub  mul  div  sqrt  fma(a, b, c) = a*b+c  max  min: b when either is NaN
 //  - load_f16(p)  load_bf16(p)  store_f16  store_bf16, each with _n;  from_u8(p)  from_i8(p)
-//  - load_e4m3(p): float8_e4m3 / 256; the two NaN codes as numbers
+//  - load_e4m3_pairs(p): an I32, in each lane the bf16 values of two float8_e4m3 side by side; the
+//    two NaN codes as numbers
 //  - sum(v): lane i + i+8, then i + i+4, then i + i+2, then the two;  hmax(v): the same tree
 //  - select_lt(a, b, x, y): a < b ? x : y per lane
 //  - dot_bf16(acc, w, a), w and a as I32: two bf16 per lane; one vdpbf16ps where the ISA has it,
@@ -66,4 +67,7 @@ inline constexpr bool kDirectIsFree = false;
 #endif
 #ifdef QUIRE_VEC_HALVES
 #include "kernels/cpu/tiles/vec_halves.h"
+#endif
+#if !defined(__AVX512F__) || defined(QUIRE_VEC_SCALAR)
+#include "kernels/cpu/tiles/vec_float8.h"
 #endif

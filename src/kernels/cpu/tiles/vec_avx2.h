@@ -164,16 +164,6 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
 }
-// Sign, exponent and mantissa at their places in an f16, whose exponent counts from 2^-15, not
-// 2^-7.
-QUIRE_INLINE F32 load_e4m3(const uint8_t* p) {
-  const __m256i v = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x80)), 8);
-  const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(v, _mm256_set1_epi16(0x7f)), 7);
-  const __m256i halves = _mm256_or_si256(sign, rest);
-  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
-          _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
-}
 QUIRE_INLINE U8 load_u8(const uint8_t* p) { return {load_256(p), load_256(p + 32)}; }
 QUIRE_INLINE void store_u8(uint8_t* p, U8 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);

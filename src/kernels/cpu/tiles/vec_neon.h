@@ -197,19 +197,6 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
            vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
            vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
 }
-// Sign, exponent and mantissa at their places in an f16, whose exponent counts from 2^-15, not
-// 2^-7.
-QUIRE_INLINE float32x4_t widen_e4m3(uint16x4_t v) {
-  const uint16x4_t sign = vshl_n_u16(vand_u16(v, vdup_n_u16(0x80)), 8);
-  const uint16x4_t rest = vshl_n_u16(vand_u16(v, vdup_n_u16(0x7f)), 7);
-  return vcvt_f32_f16(vreinterpret_f16_u16(vorr_u16(sign, rest)));
-}
-QUIRE_INLINE F32 load_e4m3(const uint8_t* p) {
-  const uint8x16_t b = vld1q_u8(p);
-  const uint16x8_t low = vmovl_u8(vget_low_u8(b)), high = vmovl_u8(vget_high_u8(b));
-  return {{widen_e4m3(vget_low_u16(low)), widen_e4m3(vget_high_u16(low)),
-           widen_e4m3(vget_low_u16(high)), widen_e4m3(vget_high_u16(high))}};
-}
 QUIRE_INLINE U8 load_u8(const uint8_t* p) {
   U8 r;
   QUIRE_PARTS(r.v[i] = vld1q_u8(p + 16 * i));

@@ -228,12 +228,6 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
   for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
   return r;
 }
-QUIRE_INLINE F32 load_e4m3(const uint8_t* p) {
-  F32 r;
-  for (int i = 0; i < 16; ++i)
-    r.v[i] = half_value(static_cast<uint16_t>((p[i] & 0x80u) << 8 | (p[i] & 0x7fu) << 7));
-  return r;
-}
 QUIRE_INLINE F32 dot_bf16(F32 acc, I32 w, I32 a) {
   const I32 high = set1_i32(static_cast<int32_t>(0xffff0000u));
   acc = fma(as_f32(shl<16>(a)), as_f32(shl<16>(w)), acc);
