@@ -125,7 +125,10 @@ class CpuBackend final : public Backend {
   void run_linear(LinearCall& call);
   // Activations as the kernels want them, for lines [begin, end): every head of every row.
   void prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);
-  void run_panels(const LinearCall& call, Range units);
+  struct LinearPart;
+  void run_part(const LinearCall& call, const LinearPart& part);
+  void run_cells(const LinearCall& call, Range cells);
+  Range cells_of(const LinearCall& call, int thread) const;
 
   // kv_cache.cpp
   struct KvSource;

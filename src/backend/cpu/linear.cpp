@@ -13,7 +13,8 @@ namespace {
 // Rows of one kernel call: the activations of a block stay in the second-level cache while panels
 // pass by.
 constexpr std::int64_t kMaxRowBlock = 192;
-constexpr std::int64_t kMinRowBlock = 48;
+// A panel that two threads share is cut between tiles of rows.
+constexpr std::int64_t kRowStep = 4;
 // Multiply-adds below which waking the other threads costs more than it brings.
 constexpr std::int64_t kMinParallelWork = 1 << 16;
 // Activation elements that the caller converts by itself before it wakes the others: cheaper than a
@@ -21,14 +22,6 @@ constexpr std::int64_t kMinParallelWork = 1 << 16;
 constexpr std::int64_t kMaxSerialActivations = 8192;
 
 std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
-
-// Enough units that every thread gets nearly the same number of them.
-std::int64_t row_block_for(std::int64_t rows, std::int64_t panels, int threads) {
-  std::int64_t block = kMaxRowBlock;
-  while (block > kMinRowBlock && (rows + block - 1) / block * panels < 16 * std::int64_t{threads})
-    block /= 2;
-  return block;
-}
 
 Status check_stack(std::span<const TensorView> weights, std::span<const TensorView> biases) {
   if (weights.empty())
@@ -196,14 +189,18 @@ struct CpuBackend::LinearCall {
   std::int64_t rows;
   HeadStrides strides;
   bool accumulate = false;
-  std::int64_t row_block = 1;
 
   std::int64_t lines() const { return rows * weights.heads; }
   const float* line(std::int64_t i) const {
     return x + i / weights.heads * strides.x_row + i % weights.heads * strides.x_head;
   }
-  // Units are (row block, panel), panels innermost.
-  std::int64_t units() const { return (rows + row_block - 1) / row_block * weights.panels; }
+  // Work is counted in cells of one row and one panel: row blocks, in them panels, in them rows.
+  std::int64_t cells() const { return rows * weights.panels; }
+};
+
+// Rows [first_row, first_row + rows) of panels [begin, end), counted over all segments.
+struct CpuBackend::LinearPart {
+  std::int64_t first_row, rows, begin, end;
 };
 
 void CpuBackend::order_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
@@ -249,59 +246,81 @@ void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::
   }
 }
 
-void CpuBackend::run_panels(const LinearCall& call, Range units) {
-  const std::int64_t panels = call.weights.panels;
+void CpuBackend::run_part(const LinearCall& call, const LinearPart& part) {
   const bool ordered = !call.weights.column_order.empty();
-  for (std::int64_t unit = units.begin; unit < units.end;) {
-    const std::int64_t row = unit / panels * call.row_block, panel = unit % panels;
-    const std::int64_t panel_end = std::min(panels, panel + (units.end - unit));
-    for (const PackedLinear::Segment& segment : call.weights.segments) {
-      const std::int64_t begin = std::max<std::int64_t>(panel - segment.first_panel, 0);
-      const std::int64_t end = std::min(panel_end - segment.first_panel, segment.shape.panels());
-      if (begin >= end) continue;
-      const std::int64_t k = call.weights.padded_k[index_of(segment.form)], groups = k / kActGroup;
-      const std::int64_t heads = call.weights.heads;
-      const std::int64_t head = heads > 1 ? &segment - call.weights.segments.data() : 0;
-      const std::int64_t line = row * heads + head;
-      MatmulArgs args;
-      args.shape = segment.shape;
-      args.weights = segment.weights.data();
-      args.a_stride = heads * k;
-      switch (segment.form) {
-        case ActForm::kInt8:
-          args.a = act_q_.as<std::int8_t>() + line * k;
-          args.a_scale = act_scale_.as<float>() + line * groups;
-          args.a_sum = act_sum_.as<float>() + line * groups;
-          args.a_isum = act_isum_.as<std::int32_t>() + line * 2 * groups;
-          args.scale_stride = heads * groups;
-          break;
-        case ActForm::kBF16:
-          args.a = act_bf16_.as<std::uint16_t>() + line * k;
-          break;
-        case ActForm::kF32:
-          if (k == call.weights.inputs && !ordered) {  // x itself
-            args.a_stride = call.strides.x_row;
-            args.a = call.line(line);
-          } else {
-            args.a = act_f32_.as<float>() + line * k;
-          }
-          break;
-      }
-      args.m = std::min(call.row_block, call.rows - row);
-      args.panel_begin = begin;
-      args.panel_end = end;
-      args.bias = call.weights.bias.size() > 0
-                      ? call.weights.bias.as<float>() + segment.first_output
-                      : nullptr;
-      args.accumulate = call.accumulate;
-      args.c = call.y + row * call.strides.y_row +
-               (heads > 1 ? head * call.strides.y_head : segment.first_output);
-      args.ldc = call.strides.y_row;
-      kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)](
-          args);
+  for (const PackedLinear::Segment& segment : call.weights.segments) {
+    const std::int64_t begin = std::max<std::int64_t>(part.begin - segment.first_panel, 0);
+    const std::int64_t end = std::min(part.end - segment.first_panel, segment.shape.panels());
+    if (begin >= end) continue;
+    const std::int64_t k = call.weights.padded_k[index_of(segment.form)], groups = k / kActGroup;
+    const std::int64_t heads = call.weights.heads, row = part.first_row;
+    const std::int64_t head = heads > 1 ? &segment - call.weights.segments.data() : 0;
+    const std::int64_t line = row * heads + head;
+    MatmulArgs args;
+    args.shape = segment.shape;
+    args.weights = segment.weights.data();
+    args.a_stride = heads * k;
+    switch (segment.form) {
+      case ActForm::kInt8:
+        args.a = act_q_.as<std::int8_t>() + line * k;
+        args.a_scale = act_scale_.as<float>() + line * groups;
+        args.a_sum = act_sum_.as<float>() + line * groups;
+        args.a_isum = act_isum_.as<std::int32_t>() + line * 2 * groups;
+        args.scale_stride = heads * groups;
+        break;
+      case ActForm::kBF16:
+        args.a = act_bf16_.as<std::uint16_t>() + line * k;
+        break;
+      case ActForm::kF32:
+        if (k == call.weights.inputs && !ordered) {  // x itself
+          args.a_stride = call.strides.x_row;
+          args.a = call.line(line);
+        } else {
+          args.a = act_f32_.as<float>() + line * k;
+        }
+        break;
     }
-    unit += panel_end - panel;
+    args.m = part.rows;
+    args.panel_begin = begin;
+    args.panel_end = end;
+    args.bias = call.weights.bias.size() > 0
+                    ? call.weights.bias.as<float>() + segment.first_output
+                    : nullptr;
+    args.accumulate = call.accumulate;
+    args.c = call.y + row * call.strides.y_row +
+             (heads > 1 ? head * call.strides.y_head : segment.first_output);
+    args.ldc = call.strides.y_row;
+    kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)](args);
   }
+}
+
+// Whole panels in one part as far as they go; a panel that the range cuts is a part of its own.
+void CpuBackend::run_cells(const LinearCall& call, Range cells) {
+  const std::int64_t panels = call.weights.panels;
+  for (std::int64_t cell = cells.begin; cell < cells.end;) {
+    const std::int64_t block = cell / panels / kMaxRowBlock * kMaxRowBlock;
+    const std::int64_t rows = std::min(kMaxRowBlock, call.rows - block);
+    const std::int64_t inside = cell - block * panels, panel = inside / rows;
+    const std::int64_t row = inside % rows, left = cells.end - cell;
+    LinearPart part{block + row, std::min(rows - row, left), panel, panel + 1};
+    if (part.rows == rows) part.end = std::min(panels, panel + left / rows);
+    run_part(call, part);
+    cell += part.rows * (part.end - part.begin);
+  }
+}
+
+// Equal numbers of cells for all threads, cut between tiles of rows.
+Range CpuBackend::cells_of(const LinearCall& call, int thread) const {
+  const Range even = split_range(call.cells(), thread, pool_.size());
+  const auto cut = [&](std::int64_t cell) {
+    const std::int64_t panels = call.weights.panels;
+    const std::int64_t block = cell / panels / kMaxRowBlock * kMaxRowBlock;
+    const std::int64_t rows = std::min(kMaxRowBlock, call.rows - block);
+    if (rows <= 0) return cell;
+    const std::int64_t row = (cell - block * panels) % rows;
+    return rows < 2 * kRowStep ? cell : cell - row % kRowStep;
+  };
+  return {cut(even.begin), cut(even.end)};
 }
 
 void CpuBackend::run_linear(LinearCall& call) {
@@ -310,19 +329,18 @@ void CpuBackend::run_linear(LinearCall& call) {
   QUIRE_CHECK(call.rows <= max_rows_ && weights.heads * weights.inputs <= max_padded_,
               "a step of {} rows of {} inputs; reserved: {} of {}", call.rows,
               weights.heads * weights.inputs, max_rows_, max_padded_);
-  call.row_block = row_block_for(call.rows, weights.panels, pool_.size());
   const std::int64_t activations = call.lines() * weights.inputs;
   const bool serial_door = activations <= kMaxSerialActivations;
   if (serial_door) prepare_lines(call, 0, call.lines());
   if (serial_door && activations * weights.outputs < kMinParallelWork)
-    return run_panels(call, {0, call.units()});
+    return run_cells(call, {0, call.cells()});
   pool_.run([&](int thread) {
     if (!serial_door) {
       const Range mine = split_range(call.lines(), thread, pool_.size());
       prepare_lines(call, mine.begin, mine.end);
       pool_.barrier();
     }
-    run_panels(call, split_range(call.units(), thread, pool_.size()));
+    run_cells(call, cells_of(call, thread));
   });
 }
 
