@@ -1,115 +1,171 @@
-// Matrix products on one thread: multiply-adds per second, as a fraction of the measured peak (few
-// rows: bytes of weights per second, as a fraction of the read bandwidth).
-//   matmul_bench [table] [kind...]     e.g. matmul_bench vnni q4_min
+// The matrix products of one layer of real models, by type of weights and number of rows, as
+// fractions of what this machine could do at most: the larger of the time to read the weights and the
+// time of the multiply-adds at the peak of the dot instruction. Both are measured in the same run.
+//   matmul_bench [--kernels T] [--threads N] [--types a,b] [--rows 1,8] [--models a,b] [--each]
+//   matmul_bench --peaks
+// What is timed is the backend's whole product: activations into the kernel's form, threads woken,
+// partition. Weights come from memory, not from a cache: a run goes through many layers.
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/cpu_topology.h"
-#include "kernels/cpu/kernels.h"
 #include "peak_probes.h"
-#include "tensor/buffer.h"
 #include "tensor/half.h"
 
 namespace quire::bench {
 namespace {
 
-struct Size {
+struct Product {
+  const char* name;
   std::int64_t k, n;
 };
-constexpr Size kSizes[] = {{576, 960},  {576, 576},   {576, 3072},
-                           {1536, 576}, {576, 49152}, {2048, 8192}};
-constexpr std::int64_t kRowCounts[] = {1, 8, 16, 32, 512};
-
-struct Activations {
-  std::vector<float> x;
-  std::vector<std::int8_t> q;
-  std::vector<std::uint16_t> half;
-  std::vector<float> scale, sum;
-  std::vector<std::int32_t> isum;
+struct Model {
+  const char* name;
+  std::vector<Product> layer;
 };
-Activations make_activations(const KernelTable& table, std::int64_t m, std::int64_t k) {
-  Activations a;
-  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(k);
-  a.x.resize(rows * columns);
-  for (std::size_t i = 0; i < a.x.size(); ++i)
-    a.x[i] = static_cast<float>(i * 7919 % 2003) / 1001.0f - 1.0f;
-  a.q.resize(a.x.size());
-  a.half.resize(a.x.size());
-  a.scale.resize(rows * columns / 32);
-  a.sum.resize(a.scale.size());
-  a.isum.resize(2 * a.scale.size());
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t group = r * columns / 32;
-    table.mm.quantize_row(&a.x[r * columns], k, k, &a.q[r * columns], &a.scale[group],
-                          &a.sum[group], &a.isum[2 * group]);
-    table.mm.round_row_bf16(&a.x[r * columns], k, k, &a.half[r * columns]);
-  }
-  return a;
+const std::vector<Model> kModels = {
+    {"135M", {{"qkv", 576, 960}, {"o", 576, 576}, {"gate_up", 576, 3072}, {"down", 1536, 576}}},
+    {"0.5B", {{"qkv", 896, 1152}, {"o", 896, 896}, {"gate_up", 896, 9728}, {"down", 4864, 896}}},
+    {"1.5B",
+     {{"qkv", 1536, 2048}, {"o", 1536, 1536}, {"gate_up", 1536, 17920}, {"down", 8960, 1536}}}};
+constexpr DType kTypes[] = {DType::kBF16, DType::kQ8_0,   DType::kQ4_0,    DType::kQ4_1,
+                            DType::kQ5_0, DType::kQ4_K,   DType::kQ5_K,    DType::kQ6_K,
+                            DType::kMXFP4, DType::kG4_128, DType::kG8_128, DType::kF8_128};
+
+struct Options {
+  std::string kernels = "auto";
+  int threads = 0;
+  std::vector<std::string> types, models;
+  std::vector<std::int64_t> rows = {1, 2, 4, 8, 16, 32, 64, 512};
+  bool each = false, gmacs = false, peaks = false;
+  double seconds = 0.25;
+};
+
+bool wanted(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
-double seconds_per_call(const MatmulArgs& args, MatmulFn fn) {
-  double best = 1e9;
-  fn(args);
-  for (double total = 0; total < 0.15;) {
-    const auto start = std::chrono::steady_clock::now();
-    fn(args);
-    const double taken =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    total += taken;
-    best = taken < best ? taken : best;
+// A stored matrix of codes and scales that are sane numbers of its type.
+Buffer make_stored(DType type, std::int64_t n, std::int64_t k) {
+  Buffer stored(static_cast<std::size_t>(n * row_bytes(type, k)));
+  if (!is_quantized(type)) {
+    const std::uint16_t values[4] = {f32_to_bf16(0.5f), f32_to_bf16(-0.25f), f32_to_bf16(0.125f),
+                                     f32_to_bf16(-1.0f)};
+    for (std::size_t i = 0; i < stored.size(); i += 2)
+      std::memcpy(stored.data() + i, &values[i / 2 * 5 / 3 % 4], 2);
+    return stored;
   }
-  return best;
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    stored.data()[i] = static_cast<std::byte>(0x10 + i * 7 % 31);
+  if (is_g4_kind(packed_kind_for(type, ComputeDType::kAuto))) {
+    const auto block = static_cast<std::size_t>(dtype_info(type).block_bytes);
+    for (std::size_t at = 2; at < stored.size(); at += block) stored.data()[at] = std::byte{7};
+  }
+  return stored;
 }
 
-void bench_kind(const KernelTable& table, PackedKind kind, const Peaks& peaks) {
-  const ActForm form = act_form_for(kind, ComputeDType::kAuto);
-  const MatmulFn fn = table.mm.matmul[static_cast<int>(kind)][static_cast<int>(form)];
-  const double peak = form == ActForm::kInt8   ? peaks.vpdpbusd
-                      : form == ActForm::kBF16 ? peaks.vdpbf16ps
-                                               : peaks.fma;
-  for (const Size& size : kSizes) {
-    const PackedShape shape{kind, size.n, size.k};
-    if (shape.padded_k() != size.k) continue;
-    // Bytes that are sane as codes and as f16 scales.
-    Buffer weights(static_cast<std::size_t>(shape.bytes()));
-    for (std::size_t i = 0; i < weights.size(); ++i)
-      weights.data()[i] = static_cast<std::byte>(0x10 + i * 7 % 31);
-    std::printf("%-7s %5ld x %5ld ", packed_kind_info(kind).name, size.k, size.n);
-    for (std::int64_t m : kRowCounts) {
-      const Activations a = make_activations(table, m, size.k);
-      std::vector<float> c(static_cast<std::size_t>(m * size.n));
-      MatmulArgs args;
-      args.shape = shape;
-      args.weights = weights.data();
-      args.a = form == ActForm::kInt8   ? static_cast<const void*>(a.q.data())
-               : form == ActForm::kBF16 ? static_cast<const void*>(a.half.data())
-                                        : static_cast<const void*>(a.x.data());
-      args.a_stride = size.k;
-      args.a_scale = a.scale.data();
-      args.a_sum = a.sum.data();
-      args.a_isum = a.isum.data();
-      args.scale_stride = size.k / 32;
-      args.m = m;
-      args.panel_end = shape.panels();
-      args.c = c.data();
-      args.ldc = size.n;
-      const double seconds = seconds_per_call(args, fn);
-      const double rate =
-          static_cast<double>(m * size.n) * static_cast<double>(size.k) / seconds / 1e9;
-      if (m == 1) {
-        std::printf("| m1 %6.1f GB/s ", static_cast<double>(shape.bytes()) / seconds / 1e9);
-      } else {
-        std::printf("| m%-3ld %6.1f G %4.2f ", m, rate, rate / peak);
-      }
+// Layers of packed weights, more bytes together than the caches hold.
+struct Layers {
+  std::vector<std::unique_ptr<Linear>> matrices;  // one product, layer after layer
+  double bytes = 0;                               // of one
+};
+Layers make_layers(CpuBackend& backend, DType type, const Product& product) {
+  constexpr double kBytes = 100e6;  // three times a last-level cache of 32 MB
+  const Buffer stored = make_stored(type, product.n, product.k);
+  const TensorView view{stored.data(), type, Shape{product.n, product.k}};
+  Layers layers;
+  do {
+    layers.matrices.push_back(backend.pack_linear({&view, 1}, {}).value());
+    layers.bytes = static_cast<double>(layers.matrices.back()->packed_bytes);
+  } while (layers.bytes * static_cast<double>(layers.matrices.size()) < kBytes &&
+           layers.matrices.size() < 400);
+  return layers;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds of one product: the median over the products of passes through all layers.
+double seconds_per_product(CpuBackend& backend, const Layers& layers, const Product& product,
+                           std::int64_t rows, double least) {
+  Buffer x(static_cast<std::size_t>(rows * product.k) * 4);
+  Buffer y(static_cast<std::size_t>(rows * product.n) * 4);
+  for (std::int64_t i = 0; i < rows * product.k; ++i)
+    x.as<float>()[i] = static_cast<float>(i * 7919 % 2003) / 1001.0f - 1.0f;
+  std::vector<double> taken;
+  const double begin = now();
+  for (std::size_t i = 0; i < layers.matrices.size() || now() - begin < least; ++i) {
+    const Linear& weights = *layers.matrices[i % layers.matrices.size()];
+    const double start = now();
+    backend.linear(x.as<float>(), rows, weights, y.as<float>(), Epilogue::kStore, 0);
+    taken.push_back(now() - start);
+    if (taken.size() > 4 && now() - begin > 4 * least) break;
+  }
+  std::nth_element(taken.begin(), taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2),
+                   taken.end());
+  return taken[taken.size() / 2];
+}
+
+double peak_of(DType type, const DotPeaks& peaks) {
+  const PackedKind kind = packed_kind_for(type, ComputeDType::kAuto);
+  switch (act_form_for(kind, ComputeDType::kAuto)) {
+    case ActForm::kInt8:
+      return peaks.vpdpbusd;
+    case ActForm::kBF16:
+      return peaks.vdpbf16ps;
+    default:
+      return peaks.fma;
+  }
+}
+
+struct Cell {
+  double seconds = 0, bound = 0, macs = 0;
+};
+void print_row(const std::string& type, const std::string& model, const std::vector<Cell>& cells,
+               bool gmacs) {
+  std::printf("| %s | %s |", type.c_str(), model.c_str());
+  for (const Cell& cell : cells)
+    gmacs ? std::printf(" %.0f |", cell.macs / cell.seconds / 1e9)
+          : std::printf(" %.2f |", cell.bound / cell.seconds);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void bench_model(CpuBackend& backend, DType type, const Model& model, const Options& options,
+                 const Peaks& peaks) {
+  std::vector<Cell> total(options.rows.size());
+  const double peak = peak_of(type, peaks.all) * 1e9;
+  for (const Product& product : model.layer) {
+    if (product.k % dtype_info(type).block_elements != 0) continue;  // files have other types there
+    const Layers layers = make_layers(backend, type, product);
+    std::vector<Cell> cells;
+    for (std::int64_t rows : options.rows) {
+      Cell cell;
+      cell.seconds = seconds_per_product(backend, layers, product, rows, options.seconds);
+      cell.macs = static_cast<double>(rows * product.n) * static_cast<double>(product.k);
+      cell.bound = std::max(cell.macs / peak, layers.bytes / (peaks.read_gb_per_s * 1e9));
+      Cell& sum = total[cells.size()];
+      sum.seconds += cell.seconds;
+      sum.bound += cell.bound;
+      sum.macs += cell.macs;
+      cells.push_back(cell);
     }
-    std::printf("\n");
+    if (options.each)
+      print_row(std::string(dtype_name(type)), std::string(model.name) + " " + product.name, cells,
+                options.gmacs);
   }
+  if (total[0].seconds > 0)
+    print_row(std::string(dtype_name(type)), model.name, total, options.gmacs);
 }
 
-// `matmul_bench --peaks`: the machine's roofline as one line of JSON.
+// The machine's roofline as one line of JSON.
 int print_peaks() {
   if (const auto table = select_kernels("auto"); !table) return 1;  // asks for the tile registers
   const int threads = read_cpu_topology().usable_threads;
@@ -123,26 +179,29 @@ int print_peaks() {
   return 0;
 }
 
-int run(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "--peaks") == 0) return print_peaks();
-  const auto table = select_kernels(argc > 1 ? argv[1] : "auto");
-  if (!table) {
-    std::fprintf(stderr, "%s\n", table.error().message.c_str());
+int run(const Options& options) {
+  if (options.peaks) return print_peaks();
+  const auto backend = make_cpu_backend({options.kernels, options.threads, ComputeDType::kAuto});
+  if (!backend) {
+    std::fprintf(stderr, "%s\n", backend.error().message.c_str());
     return 1;
   }
-  const Peaks peaks = measure_peaks(1);
+  auto& cpu = static_cast<CpuBackend&>(**backend);
+  const Peaks peaks = measure_peaks(cpu.num_threads());
+  cpu.reserve(*std::max_element(options.rows.begin(), options.rows.end()), 8960);
   std::printf(
-      "table %s; one thread, 10^9 multiply-adds per second: fma %.0f, vpdpbusd %.0f, vdpbf16ps "
-      "%.0f, "
-      "amx int8 %.0f; read %.1f GB/s\nfractions are of vpdpbusd (integer kinds) or vdpbf16ps\n",
-      (*table)->name, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8,
-      peaks.read_gb_per_s);
-  for (PackedKind kind : {PackedKind::kQ4Min, PackedKind::kQ8, PackedKind::kQ4K, PackedKind::kQ6K,
-                          PackedKind::kBF16}) {
-    bool wanted = argc < 3;
-    for (int i = 2; i < argc; ++i)
-      wanted = wanted || std::strcmp(argv[i], packed_kind_info(kind).name) == 0;
-    if (wanted) bench_kind(**table, kind, peaks);
+      "%s; %s. All threads together: 10^9 multiply-adds per second fma %.0f, vpdpbusd %.0f, "
+      "vdpbf16ps %.0f; read %.1f GB/s\n\n| weights | layer of |",
+      read_cpu_topology().model_name.c_str(), cpu.description().c_str(), peaks.all.fma,
+      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.read_gb_per_s);
+  for (std::int64_t rows : options.rows) std::printf(" M = %ld |", rows);
+  std::printf("\n|---|---|");
+  for (std::size_t i = 0; i < options.rows.size(); ++i) std::printf("---|");
+  std::printf("\n");
+  for (const DType type : kTypes) {
+    if (!wanted(options.types, dtype_name(type))) continue;
+    for (const Model& model : kModels)
+      if (wanted(options.models, model.name)) bench_model(cpu, type, model, options, peaks);
   }
   return 0;
 }
@@ -150,4 +209,18 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace quire::bench
 
-int main(int argc, char** argv) { return quire::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  quire::bench::Options options;
+  CLI::App app("Matrix products as fractions of the machine's roofline");
+  app.add_option("--kernels", options.kernels, "A table of kernels");
+  app.add_option("--threads", options.threads, "0: every core");
+  app.add_option("--types", options.types, "Types of weights, as files name them")->delimiter(',');
+  app.add_option("--models", options.models, "135M, 0.5B, 1.5B")->delimiter(',');
+  app.add_option("--rows", options.rows, "Numbers of rows")->delimiter(',');
+  app.add_option("--seconds", options.seconds, "Of measuring per figure, at least");
+  app.add_flag("--each", options.each, "Each product by itself too");
+  app.add_flag("--gmacs", options.gmacs, "10^9 multiply-adds per second in place of fractions");
+  app.add_flag("--peaks", options.peaks, "Print the machine's roofline only");
+  CLI11_PARSE(app, argc, argv);
+  return quire::bench::run(options);
+}
