@@ -150,6 +150,11 @@ class Backend {
   // [rows][heads][outputs], placed as `strides` says
   virtual void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
                             const HeadStrides& strides, float* y) = 0;
+  // Rows [begin[e], begin[e + 1]) through experts[e], which all have one shape. reserve() has room
+  // for them: begin.back() rows of `inputs` count as begin.back() * inputs / max_rows inputs.
+  // x: [begin.back(), inputs]; begin: [experts + 1]; y: [begin.back(), outputs]
+  virtual void linear_experts(const float* x, std::span<const std::int32_t> begin,
+                              std::span<const Linear* const> experts, float* y) = 0;
   // x: [rows, 2 n], gate first, when gated, else [rows, n]; y: [rows, n]
   virtual void activate(const ActivationArgs& args, const float* x, std::int64_t rows,
                         std::int64_t n, float* y) = 0;

@@ -34,6 +34,7 @@ enum class TraceKind : std::uint8_t {
   kNorm,
   kLinear,
   kLinearHeads,
+  kLinearExperts,
   kDoor,  // activations turned into what a matrix product takes
   kActivate,
   kMap,

@@ -16,12 +16,12 @@ namespace quire {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(TraceKind::kCount)> kNames = {
-    "step",       "plan",         "prepare",        "forward",   "layer",       "logits",
-    "sample",     "masks",        "apply",          "output",    "embed",       "norm",
-    "linear",     "linear_heads", "door",           "activate",  "map",         "add_scaled",
-    "scale_rows", "sigmoid_mul",  "gather_rows",    "route",     "combine",     "rope_table",
-    "rope",       "store_kv",     "rope_and_store", "attention", "copy_blocks", "parallel_for",
-    "wait"};
+    "step",         "plan",         "prepare",        "forward",        "layer",     "logits",
+    "sample",       "masks",        "apply",          "output",         "embed",     "norm",
+    "linear",       "linear_heads", "linear_experts", "door",           "activate",  "map",
+    "add_scaled",   "scale_rows",   "sigmoid_mul",    "gather_rows",    "route",     "combine",
+    "rope_table",   "rope",         "store_kv",       "rope_and_store", "attention", "copy_blocks",
+    "parallel_for", "wait"};
 
 double micros(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
@@ -128,7 +128,7 @@ bool is_trace_phase(TraceKind kind) { return kind <= TraceKind::kOutput; }
 
 bool is_trace_product(TraceKind kind) {
   return kind == TraceKind::kLinear || kind == TraceKind::kLinearHeads ||
-         kind == TraceKind::kAttention;
+         kind == TraceKind::kLinearExperts || kind == TraceKind::kAttention;
 }
 
 std::string trace_json(const std::vector<TraceThread>& threads) {

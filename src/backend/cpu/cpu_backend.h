@@ -72,6 +72,8 @@ class CpuBackend final : public Backend {
               std::int64_t y_stride, std::int64_t x_stride = 0) override;
   void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
                     const HeadStrides& strides, float* y) override;
+  void linear_experts(const float* x, std::span<const std::int32_t> begin,
+                      std::span<const Linear* const> experts, float* y) override;
   void activate(const ActivationArgs& args, const float* x, std::int64_t rows, std::int64_t n,
                 float* y) override;
   void map(MapKind kind, float a, float* x, std::int64_t rows, std::int64_t n) override;
@@ -129,6 +131,14 @@ class CpuBackend final : public Backend {
   void run_part(const LinearCall& call, const LinearPart& part);
   void run_cells(const LinearCall& call, Range cells);
   Range cells_of(const LinearCall& call, int thread) const;
+  void prepare_rows(const PackedLinear& weights, const float* x, Range rows);
+  void run_rows(const PackedLinear& weights, const float* x, Range rows, Range panels, float* y);
+
+  // linear_experts.cpp
+  struct ExpertsCall;
+  void prepare_experts(const ExpertsCall& call, Range lines);
+  void run_pieces(const ExpertsCall& call, std::int64_t panels);
+  void run_experts(const ExpertsCall& call);
 
   // kv_cache.cpp
   struct KvSource;

@@ -283,9 +283,8 @@ void CpuBackend::run_part(const LinearCall& call, const LinearPart& part) {
     args.m = part.rows;
     args.panel_begin = begin;
     args.panel_end = end;
-    args.bias = call.weights.bias.size() > 0
-                    ? call.weights.bias.as<float>() + segment.first_output
-                    : nullptr;
+    args.bias = call.weights.bias.size() > 0 ? call.weights.bias.as<float>() + segment.first_output
+                                             : nullptr;
     args.accumulate = call.accumulate;
     args.c = call.y + row * call.strides.y_row +
              (heads > 1 ? head * call.strides.y_head : segment.first_output);
@@ -354,6 +353,21 @@ void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights
   call.strides.y_row = y_stride > 0 ? y_stride : packed.outputs;
   call.accumulate = epilogue == Epilogue::kAdd;
   run_linear(call);
+}
+
+// For linear_experts.cpp: rows of a product whose rows follow each other in x and y.
+void CpuBackend::prepare_rows(const PackedLinear& weights, const float* x, Range rows) {
+  LinearCall call{weights, x, nullptr, rows.end, {}};
+  call.strides.x_row = weights.inputs;
+  prepare_lines(call, rows.begin, rows.end);
+}
+void CpuBackend::run_rows(const PackedLinear& weights, const float* x, Range rows, Range panels,
+                          float* y) {
+  LinearCall call{weights, x, y, rows.end, {}};
+  call.strides.x_row = weights.inputs;
+  call.strides.y_row = weights.outputs;
+  for (std::int64_t row = rows.begin; row < rows.end; row += kMaxRowBlock)
+    run_part(call, {row, std::min(kMaxRowBlock, rows.end - row), panels.begin, panels.end});
 }
 
 void CpuBackend::linear_heads(const float* x, std::int64_t rows, const Linear& weights,

@@ -51,6 +51,9 @@ TEST(CpuBackendTrace, EveryOperationIsRecorded) {
   backend->norm(testing_support::rms_norm(table.data(), kHidden), x.data(), kRows, x.data());
   backend->linear(x.data(), kRows, **linear, qkv.data(), Epilogue::kStore, 0);
   backend->linear_heads(x.data(), kRows, **heads, {kHidden, kHidden, kWidth, kWidth}, out.data());
+  const Linear* const experts[] = {linear->get(), linear->get()};
+  const std::int32_t expert_rows[] = {0, 7, kRows};
+  backend->linear_experts(x.data(), expert_rows, experts, out.data());
   backend->activate({}, qkv.data(), kRows, kHidden, out.data());
   backend->map(MapKind::kScale, 0.5f, x.data(), kRows, kHidden);
   backend->add_scaled(x.data(), 0.5f, nullptr, kRows, kHidden, out.data());

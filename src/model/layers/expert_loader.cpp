@@ -69,10 +69,9 @@ Result<std::unique_ptr<Linear>> pack_expert(WeightLoader& loader, const std::vec
   return loader.pack(matrices, biases);
 }
 
-Result<std::vector<std::unique_ptr<FeedForward>>> load_stacked(WeightLoader& loader,
-                                                               const std::string& prefix,
-                                                               std::int64_t hidden,
-                                                               const MoeSpec& spec) {
+Result<std::vector<std::unique_ptr<Mlp>>> load_stacked(WeightLoader& loader,
+                                                       const std::string& prefix,
+                                                       std::int64_t hidden, const MoeSpec& spec) {
   const MlpSpec& mlp = spec.expert;
   const std::int64_t width = width_of(spec);
   const bool transposed = spec.storage == ExpertStorage::kStackedTransposed;
@@ -97,7 +96,7 @@ Result<std::vector<std::unique_ptr<FeedForward>>> load_stacked(WeightLoader& loa
   }
   QUIRE_TRY(add(down, mlp.down, hidden, width, transposed || spec.down_transposed));
   QUIRE_ASSIGN(const ActivationArgs activation, load_activation(loader, prefix, mlp));
-  std::vector<std::unique_ptr<FeedForward>> experts;
+  std::vector<std::unique_ptr<Mlp>> experts;
   for (std::int64_t e = 0; e < spec.experts; ++e) {
     QUIRE_ASSIGN(std::unique_ptr<Linear> packed_up, pack_expert(loader, up, e));
     QUIRE_ASSIGN(std::unique_ptr<Linear> packed_down, pack_expert(loader, down, e));
@@ -111,19 +110,17 @@ Result<std::vector<std::unique_ptr<FeedForward>>> load_stacked(WeightLoader& loa
 
 }  // namespace
 
-Result<std::vector<std::unique_ptr<FeedForward>>> load_experts(WeightLoader& loader,
-                                                               const std::string& prefix,
-                                                               std::int64_t hidden,
-                                                               const MoeSpec& spec) {
+Result<std::vector<std::unique_ptr<Mlp>>> load_experts(WeightLoader& loader,
+                                                       const std::string& prefix,
+                                                       std::int64_t hidden, const MoeSpec& spec) {
   if (spec.storage != ExpertStorage::kSeparate) return load_stacked(loader, prefix, hidden, spec);
   MlpSpec mlp = spec.expert;
   mlp.intermediate = width_of(spec);
   mlp.require_bias |= spec.expert_bias;
-  std::vector<std::unique_ptr<FeedForward>> experts;
+  std::vector<std::unique_ptr<Mlp>> experts;
   for (std::int32_t e = 0; e < spec.experts; ++e) {
     const std::string expert_prefix = prefix + spec.expert_prefix + "." + std::to_string(e) + ".";
-    QUIRE_ASSIGN(std::unique_ptr<FeedForward> expert,
-                 Mlp::load(loader, expert_prefix, hidden, mlp));
+    QUIRE_ASSIGN(std::unique_ptr<Mlp> expert, Mlp::load(loader, expert_prefix, hidden, mlp));
     experts.push_back(std::move(expert));
   }
   return experts;

@@ -30,8 +30,8 @@ Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& 
   return args;
 }
 
-Result<std::unique_ptr<FeedForward>> Mlp::load(WeightLoader& loader, const std::string& prefix,
-                                               std::int64_t hidden, const MlpSpec& spec) {
+Result<std::unique_ptr<Mlp>> Mlp::load(WeightLoader& loader, const std::string& prefix,
+                                       std::int64_t hidden, const MlpSpec& spec) {
   const Bias bias = spec.ignore_bias    ? Bias::kIgnored
                     : spec.require_bias ? Bias::kRequired
                                         : Bias::kIfPresent;

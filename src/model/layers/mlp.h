@@ -20,8 +20,8 @@ Result<ActivationArgs> load_activation(WeightLoader& loader, const std::string& 
 class Mlp final : public FeedForward {
  public:
   // prefix: "model.layers.3."
-  static Result<std::unique_ptr<FeedForward>> load(WeightLoader& loader, const std::string& prefix,
-                                                   std::int64_t hidden, const MlpSpec& spec);
+  static Result<std::unique_ptr<Mlp>> load(WeightLoader& loader, const std::string& prefix,
+                                           std::int64_t hidden, const MlpSpec& spec);
   // Of matrices packed by someone else.  up: gate | up when gated
   Mlp(const ActivationArgs& activation, std::unique_ptr<Linear> up, std::unique_ptr<Linear> down)
       : activation_(activation), up_(std::move(up)), down_(std::move(down)) {}
@@ -37,6 +37,10 @@ class Mlp final : public FeedForward {
     workspace.release_to(mark);
   }
   std::int64_t scratch_floats_per_row() const override { return up_->outputs + down_->inputs; }
+
+  const ActivationArgs& activation() const { return activation_; }
+  const Linear& up() const { return *up_; }
+  const Linear& down() const { return *down_; }
 
  private:
   ActivationArgs activation_;

@@ -7,6 +7,13 @@
 #include "model/layers/mlp.h"
 
 namespace quire {
+namespace {
+
+// Backends pad rows, by less than this.
+constexpr std::int64_t kMostPadding = 256;
+std::int64_t padded_inputs(std::int64_t inputs) { return inputs + kMostPadding; }
+
+}  // namespace
 
 Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::string& prefix,
                                                std::int64_t hidden, const MoeSpec& spec) {
@@ -39,6 +46,11 @@ Result<std::unique_ptr<FeedForward>> Moe::load(WeightLoader& loader, const std::
   route.jitter = spec.jitter;
   if (!moe->correction_bias_.empty()) route.correction_bias = moe->correction_bias_.data();
   QUIRE_ASSIGN(moe->experts_, load_experts(loader, prefix, hidden, spec));
+  for (const std::unique_ptr<Mlp>& expert : moe->experts_) {
+    moe->ups_.push_back(&expert->up());
+    moe->downs_.push_back(&expert->down());
+  }
+  loader.reserve_inputs(spec.top_k * padded_inputs(std::max(hidden, moe->downs_[0]->inputs)));
   if (spec.has_shared) {
     QUIRE_ASSIGN(moe->shared_, Mlp::load(loader, prefix, hidden, spec.shared));
     if (!spec.shared_gate.empty()) {
@@ -74,20 +86,20 @@ Moe::Groups Moe::group(Workspace& workspace, const std::int32_t* ids, const floa
   return groups;
 }
 
-// outputs: [pairs, hidden], grouped.  An expert sees a row at most once, so at most `rows` of them.
+// outputs: [pairs, hidden], grouped.
 void Moe::run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x,
-                      std::int64_t rows, float* outputs) const {
-  float* const inputs = workspace.take<float>(rows * hidden_);
-  for (std::int32_t e = 0; e < route_.experts; ++e) {
-    const std::int32_t begin = groups.begin[e];
-    const std::int64_t count = groups.begin[e + 1] - begin;
-    if (count == 0) continue;
-    backend.gather_rows(x, {groups.row + begin, static_cast<std::size_t>(count)}, hidden_, inputs);
-    if (route_.score == RouterScore::kSigmoidInput)
-      backend.scale_rows(groups.weight + begin, count, hidden_, hidden_, inputs);
-    experts_[static_cast<std::size_t>(e)]->forward(backend, workspace, inputs, count,
-                                                   Epilogue::kStore, outputs + begin * hidden_);
-  }
+                      std::int64_t pairs, float* outputs) const {
+  const std::span<const std::int32_t> begin(groups.begin, ups_.size() + 1);
+  float* const inputs = workspace.take<float>(pairs * hidden_);
+  backend.gather_rows(x, {groups.row, static_cast<std::size_t>(pairs)}, hidden_, inputs);
+  if (route_.score == RouterScore::kSigmoidInput)
+    backend.scale_rows(groups.weight, pairs, hidden_, hidden_, inputs);
+  const std::int64_t width = downs_[0]->inputs;
+  float* const projected = workspace.take<float>(pairs * ups_[0]->outputs);
+  float* const active = workspace.take<float>(pairs * width);
+  backend.linear_experts(inputs, begin, ups_, projected);
+  backend.activate(experts_[0]->activation(), projected, pairs, width, active);
+  backend.linear_experts(active, begin, downs_, outputs);
 }
 
 void Moe::add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
@@ -114,7 +126,7 @@ void Moe::forward(Backend& backend, Workspace& workspace, const float* x, std::i
   backend.linear(x, rows, *router_, logits, Epilogue::kStore);
   backend.route(route_, logits, rows, ids, weights);
   const Groups groups = group(workspace, ids, weights, rows);
-  run_experts(backend, workspace, groups, x, rows, outputs);
+  run_experts(backend, workspace, groups, x, pairs, outputs);
   if (route_.score == RouterScore::kSigmoidInput) std::fill(weights, weights + pairs, 1.0f);
   backend.combine(outputs, groups.place, weights, rows, route_.top_k, hidden_, epilogue, y);
   if (shared_) add_shared(backend, workspace, x, rows, y);
@@ -122,11 +134,10 @@ void Moe::forward(Backend& backend, Workspace& workspace, const float* x, std::i
 }
 
 std::int64_t Moe::scratch_floats_per_row() const {
-  std::int64_t widest = 0;
-  for (const auto& expert : experts_) widest = std::max(widest, expert->scratch_floats_per_row());
-  if (shared_) widest = std::max(widest, shared_->scratch_floats_per_row());
-  const std::int64_t shared = shared_gate_ ? hidden_ + 2 : 0;
-  return route_.experts + route_.top_k * (hidden_ + 5) + hidden_ + shared + widest;
+  const std::int64_t shared = shared_ ? shared_->scratch_floats_per_row() : 0;
+  const std::int64_t shared_gate = shared_gate_ ? hidden_ + 2 : 0;
+  const std::int64_t pair = 5 + 2 * hidden_ + ups_[0]->outputs + downs_[0]->inputs;
+  return route_.experts + route_.top_k * pair + shared + shared_gate;
 }
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/layers/mixer.h"
+#include "model/layers/mlp.h"
 #include "model/layers/weight_loader.h"
 #include "model/spec.h"
 
@@ -35,7 +36,7 @@ class Moe final : public FeedForward {
   Groups group(Workspace& workspace, const std::int32_t* ids, const float* weights,
                std::int64_t rows) const;
   void run_experts(Backend& backend, Workspace& workspace, const Groups& groups, const float* x,
-                   std::int64_t rows, float* outputs) const;
+                   std::int64_t pairs, float* outputs) const;
   void add_shared(Backend& backend, Workspace& workspace, const float* x, std::int64_t rows,
                   float* y) const;
 
@@ -43,7 +44,8 @@ class Moe final : public FeedForward {
   RouteArgs route_;
   std::vector<float> correction_bias_;
   std::unique_ptr<Linear> router_;
-  std::vector<std::unique_ptr<FeedForward>> experts_;
+  std::vector<std::unique_ptr<Mlp>> experts_;
+  std::vector<const Linear*> ups_, downs_;  // theirs
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<Linear> shared_gate_;
 };

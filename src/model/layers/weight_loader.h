@@ -62,6 +62,8 @@ class WeightLoader {
   // Its pages may go: all of it has been packed.
   void release(const TensorView& view) { weights_.release_pages(view); }
 
+  // Steps will have products of this many inputs for each row of the step, however they are cut.
+  void reserve_inputs(std::int64_t inputs) { backend_.reserve(0, inputs); }
   std::int64_t packed_bytes() const { return packed_bytes_; }
 
  private:
