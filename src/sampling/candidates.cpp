@@ -107,6 +107,13 @@ void scale_candidates(std::span<const float> logits, float max, float inverse_te
   weigh_row(c->scaled.data(), count, c->weight.data());
 }
 
+namespace {
+// Weight to keep, above 0 whatever rounds: what keeps nothing would leave nothing to draw.
+double share_of(double share, double total) {
+  return std::max(share * total, std::numeric_limits<double>::min());
+}
+}  // namespace
+
 void drop_below(Candidates* c, double min_p) {
   drop_light(static_cast<float>(min_p), c->weight.size(), c->weight.data());  // the best weighs 1
 }
@@ -117,7 +124,7 @@ void keep_top_k(Candidates* c, std::int32_t k) {
 
 void keep_top_p(Candidates* c, double top_p) {
   const double total = row_sum(c->weight);
-  const double limit = top_p * total;
+  const double limit = share_of(top_p, total);
   // Whatever weighs less than an even share of the tail sums up to less than the tail, so it can
   // only be in the tail.
   const double share = (total - limit) / static_cast<double>(c->weight.size()) * (1 - 1e-6);
@@ -144,7 +151,7 @@ void keep_typical(Candidates* c, double typical_p) {
   const auto nearer = [c](std::uint32_t a, std::uint32_t b) {
     return c->distance[a] < c->distance[b] || (c->distance[a] == c->distance[b] && a < b);
   };
-  cut_edge(c, 0, typical_p * total, nearer,
+  cut_edge(c, 0, share_of(typical_p, total), nearer,
            [c](std::size_t i) { return static_cast<double>(c->weight[i]); });
 }
 

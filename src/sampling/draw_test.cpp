@@ -204,6 +204,21 @@ TEST(Draw, NeverGivesAWeightlessToken) {
   EXPECT_EQ(draw_token(row, p, {std::nextafter(1.0, 0.0)}), 501);
 }
 
+// Shares that round to no weight at all still keep the first candidate.
+TEST(Draw, TheSmallestSharesKeepOneCandidate) {
+  const auto row = row_of(512, 3, 3.0f, false);
+  SamplingParams params;
+  for (const double typical_p : {1.0, 1e-6, 1e-300, 5e-324}) {
+    params.typical_p = typical_p;
+    params.top_p = 1e-6;
+    const TokenId want = draw_token(row, params, {0.5, 1.0}, nullptr);
+    for (const double top_p : {1e-300, 5e-324}) {
+      params.top_p = top_p;
+      EXPECT_EQ(draw_token(row, params, {0.5, 1.0}, nullptr), want) << typical_p << " " << top_p;
+    }
+  }
+}
+
 TEST(Draw, HugeLogitsAndTemperatureStayFinite) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   const std::vector<float> row = {-kLargest, kLargest, 0};
