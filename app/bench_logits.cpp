@@ -77,7 +77,8 @@ int run_logits(const LogitsFlags& flags) {
   });
   const auto window = static_cast<std::size_t>(flags.window);
   for (std::size_t begin = 0; begin < tokens->size(); begin += window) {
-    runner.submit(plan_window(tokens->data() + begin, flags.window, engine.block_size));
+    const StepPlan plan = plan_window(tokens->data() + begin, flags.window, engine.block_size);
+    runner.submit(plan);
     runner.sample({});
     runner.wait();
   }

@@ -30,7 +30,6 @@ constexpr std::array kNotBuilt = std::to_array<KnownFlag>({
     {"--speculative-config", "tokens are decoded one by one"},
     {"--enable-chunked-prefill", "prompts are always chunked, by --max-num-batched-tokens"},
     {"--no-enable-chunked-prefill", "prompts are always chunked, by --max-num-batched-tokens"},
-    {"--async-scheduling", "planning is done between steps"},
     {"--enable-auto-tool-choice", "send requests without tools"},
     {"--tool-call-parser", "send requests without tools"},
     {"--reasoning-parser", "the whole answer is in `content`"},

@@ -29,6 +29,8 @@ void add_policy_flags(CLI::App& command, SchedulerFlags& flags) {
 
 void add_scheduler_flags(CLI::App& command, SchedulerFlags& flags) {
   add_policy_flags(command, flags);
+  command.add_flag("--async-scheduling,!--no-async-scheduling", flags.async_scheduling,
+                   "Plan the next step while one is computed (default: off)");
   command
       .add_option("--fair-by", flags.fair_by,
                   "Who takes turns when requests wait: none, api-key, or user (a field of the "
@@ -57,6 +59,7 @@ void set_scheduler_options(const SchedulerFlags& flags, SchedulerOptions& option
       flags.policy == "priority" ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
   options.long_prefill_token_threshold = flags.long_prefill_token_threshold;
   options.max_step_s = flags.max_step_ms / 1000;
+  options.async_scheduling = flags.async_scheduling;
 }
 
 void set_queue_options(const SchedulerFlags& flags, EngineOptions& options) {

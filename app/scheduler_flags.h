@@ -20,6 +20,7 @@ struct SchedulerFlags {
   std::string fair_by = "none";
   std::int32_t long_prefill_token_threshold = 0;
   double max_step_ms = 0;
+  bool async_scheduling = false;
   std::size_t max_num_queued_reqs = 0;
   std::int64_t max_num_queued_tokens = 0;
   double queue_timeout_s = 0;
@@ -27,7 +28,8 @@ struct SchedulerFlags {
 
 // --scheduling-policy, --long-prefill-token-threshold, --max-step-ms.
 void add_policy_flags(CLI::App& command, SchedulerFlags& flags);
-// Those, and --fair-by, --max-num-queued-reqs, --max-num-queued-tokens, --queue-timeout.
+// Those, and --async-scheduling, --fair-by, --max-num-queued-reqs, --max-num-queued-tokens,
+// --queue-timeout.
 void add_scheduler_flags(CLI::App& command, SchedulerFlags& flags);
 void set_scheduler_options(const SchedulerFlags& flags, SchedulerOptions& options);
 void set_queue_options(const SchedulerFlags& flags, EngineOptions& options);

@@ -1,6 +1,6 @@
 // What planning costs: scheduler and KV cache without a device, in the steady state of N sequences
-// that generate. Prints one line of JSON per N: microseconds per sequence and step, and allocations
-// per step.
+// that generate; steps planned one after the other, and ahead. Prints one line of JSON for each:
+// microseconds per sequence and step, and allocations per step.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -32,11 +32,12 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void run(std::int32_t num_seqs, int num_steps) {
+void run(std::int32_t num_seqs, int num_steps, bool async) {
   SchedulerOptions options;
   options.max_num_seqs = num_seqs;
   options.max_num_batched_tokens = 8192;
   options.max_model_len = 8192;
+  options.async_scheduling = async;
   options.kv.block_size = 32;
   options.kv.groups.push_back({num_seqs * 64, 0, false});
   Scheduler scheduler(options);
@@ -53,8 +54,11 @@ void run(std::int32_t num_seqs, int num_steps) {
   }
   StepResult result;
   std::vector<SequenceUpdate> updates;
+  StepPlan ahead;
   const auto step = [&](int number) {
-    StepPlan plan = scheduler.plan(number, {});
+    StepPlan plan = ahead.empty() ? scheduler.plan(number, {}) : std::move(ahead);
+    ahead = {};
+    if (scheduler.can_plan_ahead()) ahead = scheduler.plan(number, {});
     result.step = plan.step;
     result.rows.resize(plan.rows.size());
     for (std::size_t r = 0; r < plan.rows.size(); ++r)
@@ -77,9 +81,10 @@ void run(std::int32_t num_seqs, int num_steps) {
   }
   std::sort(rounds.begin(), rounds.end());
   std::printf(
-      "{\"sequences\": %d, \"rows\": %zu, \"us_per_step\": %.2f, \"us_per_sequence\": %.4f, "
+      "{\"sequences\": %d, \"async\": %s, \"rows\": %zu, \"us_per_step\": %.2f, "
+      "\"us_per_sequence\": %.4f, "
       "\"allocations_per_step\": %.3f}\n",
-      num_seqs, rows, rounds[2] * 1e6, rounds[2] * 1e6 / num_seqs,
+      num_seqs, async ? "true" : "false", rows, rounds[2] * 1e6, rounds[2] * 1e6 / num_seqs,
       static_cast<double>(allocations) / (5.0 * num_steps));
 }
 
@@ -87,6 +92,8 @@ void run(std::int32_t num_seqs, int num_steps) {
 }  // namespace quire
 
 int main() {
-  for (const int n : {1, 16, 256}) quire::run(n, 200);
+  for (const bool async : {false, true}) {
+    for (const int n : {1, 16, 256}) quire::run(n, 200, async);
+  }
   return 0;
 }

@@ -57,7 +57,8 @@ class FamilyRun {
                                    std::span<const std::int32_t> positions,
                                    const float* logits) { keep(plan, rows, positions, logits); });
     while (scheduler_.has_work()) step();
-    runner_.submit(scheduler_.plan(0, {}));  // the executor forgets the last slots
+    const StepPlan last = scheduler_.plan(0, {});  // the executor forgets the last slots
+    runner_.submit(last);
     runner_.sample({});
     runner_.wait();
     runner_.set_logits_hook({});

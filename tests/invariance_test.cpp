@@ -75,6 +75,11 @@ TEST_P(Invariance, SameBitsWhateverHappensAround) {
       options.max_num_batched_tokens = 33;
       options.prefix_caching = false;
       expect_same_bits(alone, run(options), "with 31 others, chunked, no prefix cache");
+      options.async = true;
+      options.prefix_caching = seed % 2 == 0;
+      const Followed ahead = run(options);
+      expect_same_bits(alone, ahead, "with 31 others, chunked, planned ahead");
+      EXPECT_GT(ahead.planned_ahead, 20);
     }
     std::int64_t preemptions = 0;
     for (const std::uint64_t seed : {4, 5, 6, 7}) {
@@ -83,6 +88,7 @@ TEST_P(Invariance, SameBitsWhateverHappensAround) {
       options.num_blocks = 6;
       options.lead_steps = 4;
       options.seed = seed;
+      options.async = seed % 2 == 0;
       const Followed pressed = run(options);
       preemptions += pressed.preemptions;
       expect_same_bits(alone, pressed, "with 6 blocks and preemption");

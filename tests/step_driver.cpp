@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -130,6 +131,7 @@ SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_m
   SchedulerOptions result;
   result.forecast_growth = false;  // it would leave hardly any preemption to look at
   result.max_num_batched_tokens = options.max_num_batched_tokens;
+  result.async_scheduling = options.async;
   result.max_num_seqs = 64;
   result.max_model_len = max_model_len;
   result.kv.block_size = options.block_size;
@@ -164,13 +166,16 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
     }
   });
   bool added = false, finished = false;
-  for (std::uint64_t step = 0; step < 100000 && (!added || scheduler.has_work()); ++step) {
+  std::optional<StepPlan> ahead;
+  std::uint64_t step = 0;
+  for (; step < 100000 && (!added || scheduler.has_work() || ahead); ++step) {
+    const auto now = static_cast<double>(step);
     if (!added && step >= static_cast<std::uint64_t>(options.lead_steps)) {
-      scheduler.add(request, static_cast<double>(step));
+      scheduler.add(request, now);
       added = true;
     }
     crowd.maybe_join(step);
-    const StepPlan plan = scheduler.plan(static_cast<double>(step), {});
+    const StepPlan plan = ahead ? *std::exchange(ahead, std::nullopt) : scheduler.plan(now, {});
     for (const SlotId gone : plan.removed) {
       if (gone == slot) slot = kNoSlot;
     }
@@ -178,9 +183,13 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
       if (slot_added.prompt == request.prompt) slot = slot_added.slot;
     }
     runner.submit(plan);
+    if (scheduler.can_plan_ahead()) {
+      ahead = scheduler.plan(now, {});
+      ++followed.planned_ahead;
+    }
     runner.sample({});
     const StepResult result = runner.wait();
-    for (const SequenceUpdate& update : scheduler.apply(plan, result, static_cast<double>(step))) {
+    for (const SequenceUpdate& update : scheduler.apply(plan, result, now)) {
       if (update.id != request.id) continue;
       followed.tokens.insert(followed.tokens.end(), update.tokens.begin(), update.tokens.end());
       followed.cached_tokens = update.cached_tokens;
@@ -193,7 +202,8 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   followed.preemptions = scheduler.stats().preemptions;
   EXPECT_EQ(scheduler.stats().kv.used_blocks, 0);
   // The executor forgets the last slots.
-  runner.submit(scheduler.plan(0, {}));
+  const StepPlan last = scheduler.plan(0, {});
+  runner.submit(last);
   runner.sample({});
   runner.wait();
   runner.set_logits_hook({});

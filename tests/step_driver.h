@@ -37,11 +37,12 @@ struct FollowOptions {
   int others = 0;              // requests that join and leave meanwhile
   int lead_steps = 0;          // steps that the others run before the followed one comes
   std::uint64_t seed = 1;
+  bool async = false;          // steps are planned ahead where they can be
 };
 struct Followed {
   LogitsByPosition logits;     // of the rows from which tokens were drawn
   std::vector<TokenId> tokens;
-  std::int64_t preemptions = 0;
+  std::int64_t preemptions = 0, planned_ahead = 0;
   std::int32_t cached_tokens = 0;
 };
 SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_model_len,

@@ -16,12 +16,14 @@ using test::Client;
 using test::FakeDevice;
 using test::kEos;
 
-class EngineGrammarTest : public testing::Test {
+// With steps planned one after the other, and ahead.
+class EngineGrammarTest : public testing::TestWithParam<bool> {
  protected:
   void start(std::int32_t num_blocks = 512, std::int32_t budget = 64) {
     EngineOptions options;
     options.scheduler = scheduler_options({num_blocks});
     options.scheduler.max_num_batched_tokens = budget;
+    options.scheduler.async_scheduling = GetParam();
     options.scheduler.forecast_growth = false;  // it would leave hardly any preemption to test
     auto device = std::make_unique<FakeDevice>(options.scheduler.kv);
     device_ = device.get();
@@ -54,7 +56,7 @@ class EngineGrammarTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineGrammarTest, AnswersFitAndEndWithTheEndToken) {
+TEST_P(EngineGrammarTest, AnswersFitAndEndWithTheEndToken) {
   start();
   for (TokenId seed = 0; seed < 20; ++seed) {
     Client client;
@@ -66,7 +68,7 @@ TEST_F(EngineGrammarTest, AnswersFitAndEndWithTheEndToken) {
   }
 }
 
-TEST_F(EngineGrammarTest, TheSameAloneAndUnderPreemption) {
+TEST_P(EngineGrammarTest, TheSameAloneAndUnderPreemption) {
   const auto answers = [&](std::int32_t num_blocks, bool together) {
     start(num_blocks, together ? 16 : 64);
     device_->hold(together);  // until all have come
@@ -93,7 +95,7 @@ TEST_F(EngineGrammarTest, TheSameAloneAndUnderPreemption) {
   EXPECT_TRUE(std::regex_match(alone.front(), std::regex("[a-f]{8,30}"))) << alone.front();
 }
 
-TEST_F(EngineGrammarTest, EveryChoiceFits) {
+TEST_P(EngineGrammarTest, EveryChoiceFits) {
   start();
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<Request> choices;
@@ -113,7 +115,7 @@ TEST_F(EngineGrammarTest, EveryChoiceFits) {
   }
 }
 
-TEST_F(EngineGrammarTest, MinTokensAndIgnoredEndsGiveWayToTheGrammar) {
+TEST_P(EngineGrammarTest, MinTokensAndIgnoredEndsGiveWayToTheGrammar) {
   start();
   SamplingParams params;
   params.min_tokens = 30;
@@ -137,7 +139,7 @@ TEST_F(EngineGrammarTest, MinTokensAndIgnoredEndsGiveWayToTheGrammar) {
   EXPECT_EQ(run(std::move(no_end), third).text, "xy");
 }
 
-TEST_F(EngineGrammarTest, LengthStopStringsAndStopTokens) {
+TEST_P(EngineGrammarTest, LengthStopStringsAndStopTokens) {
   start();
   Client first;
   Request r = request(1, regex("[a-z]{100}"), first);
@@ -162,7 +164,7 @@ TEST_F(EngineGrammarTest, LengthStopStringsAndStopTokens) {
   EXPECT_EQ(token.stop_token, 'c');
 }
 
-TEST_F(EngineGrammarTest, BeginsAfterTheGivenTokens) {
+TEST_P(EngineGrammarTest, BeginsAfterTheGivenTokens) {
   start();
   Client client;
   Request r = request(3, regex("yes"), client);
@@ -181,7 +183,7 @@ TEST_F(EngineGrammarTest, BeginsAfterTheGivenTokens) {
   EXPECT_EQ(all.finish, FinishReason::kStop);
 }
 
-TEST_F(EngineGrammarTest, AGrammarThatCannotGoOnEndsItsRequestOnly) {
+TEST_P(EngineGrammarTest, AGrammarThatCannotGoOnEndsItsRequestOnly) {
   start();
   // The vocabulary of this compiler has no byte above 'z': nothing can follow the first token.
   GrammarCompiler small(tokenizer_.get(), {}, 'b');
@@ -196,6 +198,10 @@ TEST_F(EngineGrammarTest, AGrammarThatCannotGoOnEndsItsRequestOnly) {
   EXPECT_EQ(all.text, "a");
   EXPECT_EQ(other.read_all().text.size(), 20u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Async, EngineGrammarTest, testing::Bool(), [](const auto& param_info) {
+  return param_info.param ? "async" : "one_by_one";
+});
 
 }  // namespace
 }  // namespace quire

@@ -25,26 +25,35 @@ std::int32_t num_generating(const StepPlan& plan) {
 
 EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared,
                        EngineObserver* observer)
-    : executor_(executor), shared_(shared), observer_(observer), scheduler_(options) {}
+    : shared_(shared),
+      observer_(observer),
+      scheduler_(options),
+      runner_(executor, options.async_scheduling) {
+  for (int i = 0; i < 4; ++i) {  // as many as are ever on their way
+    std::vector<SequenceUpdate> updates;
+    updates.reserve(static_cast<std::size_t>(options.max_num_seqs));
+    shared_->spare_updates.give(std::move(updates));
+  }
+}
 
 void EngineLoop::run() {
   pthread_setname_np(pthread_self(), "engine");
   publish();
   while (take_messages()) {
-    if (scheduler_.has_work()) step();
+    if (scheduler_.has_work() || runner_.busy()) step();
   }
 }
 
 // Takes what is there; sleeps only when there is nothing to compute. False: the inbox is closed.
 bool EngineLoop::take_messages() {
   const bool closed = shared_->inbox.closed();  // asked first: then this is all that will ever come
-  const bool idle = !scheduler_.has_work();
+  const bool idle = !scheduler_.has_work() && !runner_.busy();
   if (idle) log_.idle();
-  std::vector<EngineMessage> messages = idle ? shared_->inbox.wait() : shared_->inbox.take();
-  for (EngineMessage& message : messages) {
+  idle ? shared_->inbox.wait(messages_) : shared_->inbox.take(messages_);
+  for (EngineMessage& message : messages_) {
     std::visit([this](auto& m) { handle(std::move(m)); }, message);
   }
-  if (!messages.empty()) publish();
+  if (!messages_.empty()) publish();
   return !closed;
 }
 
@@ -58,9 +67,11 @@ void EngineLoop::handle(AddRequests message) {
 void EngineLoop::handle(AbortSequence message) { scheduler_.abort(message.id); }
 void EngineLoop::handle(FinishSequence message) { scheduler_.finish(message.id); }
 void EngineLoop::handle(ResetPrefixCache message) {
+  if (!scheduler_.has_work()) settle();
   message.done.set_value(scheduler_.reset_prefix_cache());
 }
 void EngineLoop::handle(CheckIntegrity message) {
+  if (!scheduler_.has_work()) settle();
   // Who has got the answer finds the statistics up to date, also those of the inbox.
   publish();
   message.done.set_value(check_idle_integrity());
@@ -70,32 +81,68 @@ void EngineLoop::handle(CheckIntegrity message) {
 void EngineLoop::step() {
   const TraceSpan span(TraceKind::kStep);
   expire(now_s());
-  if (!scheduler_.has_work()) return publish();
-  StepPlan plan = make_plan();
-  idle_plans_ = plan.rows.empty() ? idle_plans_ + 1 : 0;
-  QUIRE_CHECK(idle_plans_ < 1000, "the scheduler has work but plans nothing");
-  if (plan.empty()) return;
+  if (!runner_.busy()) {
+    if (!scheduler_.has_work()) return publish();
+    StepPlan next = plan();
+    if (next.empty()) return;
+    start(std::move(next));
+  }
+  StepPlan ahead;
+  if (scheduler_.can_plan_ahead()) ahead = plan();  // while the step runs
+  runner_.wait(finished_);
+  account(finished_);
+  if (!ahead.empty()) start(std::move(ahead));
+  apply(finished_);
+}
 
-  const StepResult result = execute(plan);
+StepPlan EngineLoop::plan() {
+  const TraceSpan span(TraceKind::kPlan);
+  StepPlan plan = scheduler_.plan(now_s(), costs_.costs());
+  idle_plans_ = plan.rows.empty() && !runner_.busy() ? idle_plans_ + 1 : 0;
+  QUIRE_CHECK(idle_plans_ < 1000, "the scheduler has work but plans nothing");
+  return plan;
+}
+
+void EngineLoop::start(StepPlan plan) {
+  stats_.step_in_flight = true;
+  stats_.step_started_s = now_s();
+  publish();
+  auto grammars = scheduler_.grammars(plan);
+  runner_.start(std::move(plan), std::move(grammars));
+}
+
+void EngineLoop::account(const StepRunner::Finished& finished) {
+  const StepPlan& plan = finished.plan;
+  const double step_s = finished.end_s - finished.start_s;
+  stats_.step_in_flight = false;
+  stats_.last_step_end_s = finished.end_s;
+  stats_.steps += plan.rows.empty() ? 0 : 1;
+  const std::int32_t generating = num_generating(plan);
+  costs_.observe(generating, plan.num_tokens() - generating, step_s);
+  if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), step_s);
+}
+
+void EngineLoop::apply(StepRunner::Finished& finished) {
   const double time_s = now_s();
-  std::vector<SequenceUpdate> updates = apply(plan, result, time_s);
+  std::vector<SequenceUpdate> updates = shared_->spare_updates.take();
+  {
+    const TraceSpan span(TraceKind::kApply, static_cast<std::int64_t>(finished.plan.rows.size()));
+    scheduler_.apply(finished.plan, finished.result, time_s, updates);
+  }
 #ifdef QUIRE_DEBUG_CHECKS
   const Status status = scheduler_.check_integrity();
-  QUIRE_CHECK(status.has_value(), "after step {}: {}", plan.step, status.error().message);
+  QUIRE_CHECK(status.has_value(), "after step {}: {}", finished.plan.step, status.error().message);
 #endif
   deliver(std::move(updates), time_s);
-  scheduler_.recycle(std::move(plan));
+  scheduler_.recycle(std::move(finished.plan));
 }
 
-StepPlan EngineLoop::make_plan() {
-  const TraceSpan span(TraceKind::kPlan);
-  return scheduler_.plan(now_s(), costs_.costs());
-}
-
-std::vector<SequenceUpdate> EngineLoop::apply(const StepPlan& plan, const StepResult& result,
-                                              double time_s) {
-  const TraceSpan span(TraceKind::kApply, static_cast<std::int64_t>(plan.rows.size()));
-  return scheduler_.apply(plan, result, time_s);
+// Ends the step that runs, which nobody waits for any more.
+void EngineLoop::settle() {
+  if (!runner_.busy()) return;
+  runner_.wait(finished_);
+  account(finished_);
+  apply(finished_);
 }
 
 // Requests whose time has passed end with an error that says what to change.
@@ -122,30 +169,6 @@ void EngineLoop::expire(double time_s) {
   }
 }
 
-StepResult EngineLoop::execute(const StepPlan& plan) {
-  const double start_s = now_s();
-  stats_.step_in_flight = true;
-  stats_.step_started_s = start_s;
-  publish();
-  masks_.start(scheduler_.grammars(plan));
-  executor_->submit(plan);
-  executor_->sample(finish_masks());
-  StepResult result = executor_->wait();
-  const double step_s = now_s() - start_s;
-  stats_.step_in_flight = false;
-  stats_.last_step_end_s = start_s + step_s;
-  stats_.steps += plan.rows.empty() ? 0 : 1;
-  const std::int32_t generating = num_generating(plan);
-  costs_.observe(generating, plan.num_tokens() - generating, step_s);
-  if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), step_s);
-  return result;
-}
-
-std::span<const TokenMask> EngineLoop::finish_masks() {
-  const TraceSpan span(TraceKind::kMasks);
-  return masks_.finish();
-}
-
 void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
   const TraceSpan span(TraceKind::kOutput, static_cast<std::int64_t>(updates.size()));
   for (const SequenceUpdate& update : updates) {
@@ -155,7 +178,11 @@ void EngineLoop::deliver(std::vector<SequenceUpdate> updates, double time_s) {
   }
   // Statistics first: who has got an answer finds it counted.
   publish();
-  if (!updates.empty()) shared_->outbox.push(StepOutput{std::move(updates), time_s});
+  if (updates.empty()) {
+    shared_->spare_updates.give(std::move(updates));
+  } else {
+    shared_->outbox.push(StepOutput{std::move(updates), time_s});
+  }
   if (const auto line = log_.line(stats_, time_s)) log_info("{}", *line);
 }
 

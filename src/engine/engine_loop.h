@@ -1,16 +1,18 @@
-// The engine thread: takes messages, plans a step, runs it, applies the result, hands the updates
-// to the output thread. Sleeps when there is nothing to do. Owns the Scheduler; the only caller of
-// the Executor.
+// The engine thread: takes messages, plans a step, has it run, applies the result, hands the
+// updates to the output thread. Sleeps when there is nothing to do. Owns the Scheduler.
+//
+// With async scheduling a step runs on a thread of its own, and the next one is planned meanwhile
+// if it can be (Scheduler::can_plan_ahead); that one starts as soon as the first has ended, before
+// its tokens are looked at.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "engine/engine_log.h"
 #include "engine/engine_shared.h"
-#include "engine/mask_filler.h"
 #include "engine/queue_rate.h"
 #include "engine/scheduler.h"
+#include "engine/step_runner.h"
 #include "executor/executor.h"
 
 namespace quire {
@@ -36,19 +38,21 @@ class EngineLoop {
 
   void step();
   void expire(double time_s);
-  StepPlan make_plan();
-  StepResult execute(const StepPlan& plan);
-  std::span<const TokenMask> finish_masks();
-  std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double time_s);
+  StepPlan plan();
+  void start(StepPlan plan);
+  void account(const StepRunner::Finished& finished);
+  void apply(StepRunner::Finished& finished);
   void deliver(std::vector<SequenceUpdate> updates, double time_s);
+  void settle();
   void publish();
   Status check_idle_integrity() const;
 
-  Executor* executor_;
   EngineShared* shared_;
   EngineObserver* observer_;
   Scheduler scheduler_;
-  MaskFiller masks_;
+  StepRunner runner_;
+  StepRunner::Finished finished_;        // the step that ended last
+  std::vector<EngineMessage> messages_;  // kept for its memory
   StepCostMeter costs_;
   EngineLog log_;
   EngineStats stats_;              // this thread's copy; published under the lock

@@ -2,6 +2,7 @@
 // live requests. Everything is guarded by its own lock; no lock is held while another is taken.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <future>
@@ -56,9 +57,31 @@ struct StepOutput {
 };
 using OutputMessage = std::variant<StartOutput, AbortOutput, FailOutput, StepOutput>;
 
+// Lists of updates that the output thread has read, for the engine thread to fill again: a step's
+// tokens then cost no allocation.
+class SpareUpdates {
+ public:
+  std::vector<SequenceUpdate> take() {
+    std::lock_guard lock(mutex_);
+    if (size_ == 0) return {};
+    return std::move(spare_[--size_]);
+  }
+  void give(std::vector<SequenceUpdate> updates) {
+    updates.clear();
+    std::lock_guard lock(mutex_);
+    if (size_ < spare_.size()) spare_[size_++] = std::move(updates);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::vector<SequenceUpdate>, 8> spare_;
+  std::size_t size_ = 0;
+};
+
 struct EngineShared {
   Mailbox<EngineMessage> inbox;
   Mailbox<OutputMessage> outbox;
+  SpareUpdates spare_updates;
 
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable request_ended;

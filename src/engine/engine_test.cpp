@@ -38,7 +38,8 @@ struct CountingObserver : EngineObserver {
   }
 };
 
-class EngineTest : public ::testing::Test {
+// With steps planned one after the other, and ahead.
+class EngineTest : public ::testing::TestWithParam<bool> {
  protected:
   void start(std::int32_t num_blocks = 64, std::int32_t max_num_seqs = 8,
              std::size_t max_queued = 0, double step_s = 0) {
@@ -48,6 +49,7 @@ class EngineTest : public ::testing::Test {
     options.scheduler.max_model_len = 100;
     options.scheduler.kv.block_size = 4;
     options.scheduler.kv.groups = {{num_blocks, 0, false}};
+    options.scheduler.async_scheduling = GetParam();
     options.scheduler.forecast_growth = false;  // preemptions are to be seen
     options.max_queued_requests = max_queued;
     auto device = std::make_unique<FakeDevice>(options.scheduler.kv, step_s);
@@ -91,7 +93,7 @@ class EngineTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineTest, ManyRequestsGetTheirOwnTokensInOrder) {
+TEST_P(EngineTest, ManyRequestsGetTheirOwnTokensInOrder) {
   start(24);  // less than all need together: preemption
   std::vector<std::unique_ptr<Client>> clients;
   for (TokenId i = 0; i < 40; ++i) {
@@ -121,7 +123,7 @@ TEST_F(EngineTest, ManyRequestsGetTheirOwnTokensInOrder) {
   EXPECT_EQ(observer_.steps, stats.steps);
 }
 
-TEST_F(EngineTest, PromptsOfAnotherRegimeShareNoPrefix) {
+TEST_P(EngineTest, PromptsOfAnotherRegimeShareNoPrefix) {
   start();
   const auto hits = [&](std::size_t prompt_tokens) {
     const std::int64_t before = engine_->stats().scheduler.kv.hit_tokens;
@@ -137,7 +139,7 @@ TEST_F(EngineTest, PromptsOfAnotherRegimeShareNoPrefix) {
   EXPECT_EQ(hits(28), 24);
 }
 
-TEST_F(EngineTest, StopStringEndsTheSequenceInTheEngineToo) {
+TEST_P(EngineTest, StopStringEndsTheSequenceInTheEngineToo) {
   start();
   const std::vector<TokenId> tokens = expected({3, 1, 4}, 90);
   std::string text;
@@ -156,7 +158,7 @@ TEST_F(EngineTest, StopStringEndsTheSequenceInTheEngineToo) {
   EXPECT_TRUE(engine_->check_integrity());
 }
 
-TEST_F(EngineTest, RefusesWhatCanNeverFit) {
+TEST_P(EngineTest, RefusesWhatCanNeverFit) {
   start(8);
   Client client;
   EXPECT_EQ(engine_->submit(request({}, 4, client)).error().param, "prompt");
@@ -168,7 +170,7 @@ TEST_F(EngineTest, RefusesWhatCanNeverFit) {
   EXPECT_EQ(client.read_all().finish, FinishReason::kLength);
 }
 
-TEST_F(EngineTest, AFullQueueSaysWhenToComeAgain) {
+TEST_P(EngineTest, AFullQueueSaysWhenToComeAgain) {
   start(64, 1, 1);
   device_->hold(true);
   Client clients[3];
@@ -183,7 +185,7 @@ TEST_F(EngineTest, AFullQueueSaysWhenToComeAgain) {
   EXPECT_EQ(clients[1].read_all().finish, FinishReason::kLength);
 }
 
-TEST_F(EngineTest, DeadlinesEndRequestsWithAnError) {
+TEST_P(EngineTest, DeadlinesEndRequestsWithAnError) {
   start(64, 1);
   device_->hold(true);
   Client clients[3];
@@ -220,7 +222,7 @@ TEST(QueueRate, CountsStartsPerSecondWhileSomebodyWaits) {
   EXPECT_LT(stuck.per_s(), 0.02);
 }
 
-TEST_F(EngineTest, FullQueueIsUnavailable) {
+TEST_P(EngineTest, FullQueueIsUnavailable) {
   start(64, 1, 2);
   device_->hold(true);
   Client clients[4];
@@ -238,7 +240,7 @@ TEST_F(EngineTest, FullQueueIsUnavailable) {
   EXPECT_EQ(clients[3].read_all().completion_tokens, 2);
 }
 
-TEST_F(EngineTest, AbortAnswersAtOnceEvenDuringAStep) {
+TEST_P(EngineTest, AbortAnswersAtOnceEvenDuringAStep) {
   start();
   device_->hold(true);
   Client client;
@@ -257,7 +259,7 @@ TEST_F(EngineTest, AbortAnswersAtOnceEvenDuringAStep) {
   EXPECT_TRUE(engine_->check_integrity());
 }
 
-TEST_F(EngineTest, SlowClientIsAborted) {
+TEST_P(EngineTest, SlowClientIsAborted) {
   start();
   Client client(1000);
   ASSERT_TRUE(engine_->submit(request({1, 2}, 90, client)));
@@ -266,7 +268,7 @@ TEST_F(EngineTest, SlowClientIsAborted) {
   EXPECT_TRUE(engine_->check_integrity());
 }
 
-TEST_F(EngineTest, DrainFinishesWhatRunsAndRefusesMore) {
+TEST_P(EngineTest, DrainFinishesWhatRunsAndRefusesMore) {
   start(64, 8, 0, 1e-3);
   Client clients[6];
   for (Client& client : clients) ASSERT_TRUE(engine_->submit(request({5, 6}, 10, client)));
@@ -276,7 +278,7 @@ TEST_F(EngineTest, DrainFinishesWhatRunsAndRefusesMore) {
   EXPECT_EQ(engine_->submit(request({1}, 1, late)).error().code, ErrorCode::kUnavailable);
 }
 
-TEST_F(EngineTest, DrainAbortsTheRestAtTheLimit) {
+TEST_P(EngineTest, DrainAbortsTheRestAtTheLimit) {
   start();
   device_->hold(true);
   Client clients[3];
@@ -287,7 +289,7 @@ TEST_F(EngineTest, DrainAbortsTheRestAtTheLimit) {
   EXPECT_TRUE(engine_->check_integrity());
 }
 
-TEST_F(EngineTest, DestructionAbortsWhatRuns) {
+TEST_P(EngineTest, DestructionAbortsWhatRuns) {
   start(64, 2, 0, 1e-3);
   Client clients[5];
   for (Client& client : clients) ASSERT_TRUE(engine_->submit(request({5, 6}, 90, client)));
@@ -296,7 +298,7 @@ TEST_F(EngineTest, DestructionAbortsWhatRuns) {
   EXPECT_EQ(observer_.finished, 5);
 }
 
-TEST_F(EngineTest, AThousandRequestsWithRandomAborts) {
+TEST_P(EngineTest, AThousandRequestsWithRandomAborts) {
   start(40);
   std::atomic<int> ended{0}, aborted{0};
   const auto run = [&](unsigned seed) {
@@ -342,6 +344,10 @@ TEST_F(EngineTest, AThousandRequestsWithRandomAborts) {
   EXPECT_EQ(stats.scheduler.kv.used_blocks, 0);
   EXPECT_EQ(stats.scheduler.kv.free_blocks, stats.scheduler.kv.num_blocks);
 }
+
+INSTANTIATE_TEST_SUITE_P(Async, EngineTest, testing::Bool(), [](const auto& param_info) {
+  return param_info.param ? "async" : "one_by_one";
+});
 
 }  // namespace
 }  // namespace quire

@@ -58,23 +58,23 @@ class FakeDevice : public Executor {
     return prompt_tokens > 20 ? 1 : 0;
   }
   void warm_up() override {}
-  void submit(const StepPlan& plan) override { plan_ = plan; }
+  void submit(const StepPlan& plan) override { plan_ = &plan; }
   void sample(std::span<const TokenMask> masks) override { masks_ = masks; }
-  StepResult wait() override {
+  void wait(StepResult& out) override {
     if (step_s_ > 0) std::this_thread::sleep_for(std::chrono::duration<double>(step_s_));
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !held_; });
-    StepResult result = device_.run(plan_);
+    StepResult result = device_.run(*plan_);
     for (std::size_t i = 0; i < masks_.size(); ++i) {
-      if (plan_.rows[i].sample && !masks_[i].bits.empty())
+      if (plan_->rows[i].sample && !masks_[i].bits.empty())
         result.rows[i].token = next_allowed(masks_[i], result.rows[i].token);
     }
-    for (std::size_t f = 0; f < plan_.forks.size() && !masks_.empty(); ++f) {
-      const TokenMask& mask = masks_[static_cast<std::size_t>(plan_.forks[f].row)];
+    for (std::size_t f = 0; f < plan_->forks.size() && !masks_.empty(); ++f) {
+      const TokenMask& mask = masks_[static_cast<std::size_t>(plan_->forks[f].row)];
       if (!mask.bits.empty())
         result.forks[f].token = next_allowed(mask, result.forks[f].token + static_cast<TokenId>(f));
     }
-    return result;
+    out = std::move(result);
   }
   void hold(bool held) {
     {
@@ -98,7 +98,7 @@ class FakeDevice : public Executor {
   FakeExecutor device_;
   double step_s_;
   Capacity capacity_;
-  StepPlan plan_;
+  const StepPlan* plan_ = nullptr;
   std::span<const TokenMask> masks_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -12,6 +12,7 @@ namespace quire {
 template <class T>
 class Mailbox {
  public:
+  Mailbox() { messages_.reserve(kRoom); }
   // False when closed: the message is dropped.
   bool push(T message) {
     {
@@ -22,16 +23,18 @@ class Mailbox {
     ready_.notify_one();
     return true;
   }
-  // What is there now, oldest first.
-  std::vector<T> take() {
+  // What is there now, oldest first, into `messages`, whose memory is used for those that come.
+  void take(std::vector<T>& messages) {
+    make_empty(messages);
     std::lock_guard lock(mutex_);
-    return std::exchange(messages_, {});
+    messages_.swap(messages);
   }
-  // Sleeps until something is there; empty only when closed and everything was taken.
-  std::vector<T> wait() {
+  // The same; sleeps until something is there: empty only when closed and everything was taken.
+  void wait(std::vector<T>& messages) {
+    make_empty(messages);
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [&] { return closed_ || !messages_.empty(); });
-    return std::exchange(messages_, {});
+    messages_.swap(messages);
   }
   void close() {
     {
@@ -46,6 +49,12 @@ class Mailbox {
   }
 
  private:
+  static constexpr std::size_t kRoom = 16;  // messages that need no allocation
+  static void make_empty(std::vector<T>& messages) {
+    messages.clear();
+    messages.reserve(kRoom);
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::vector<T> messages_;

@@ -22,8 +22,9 @@ OutputLoop::OutputLoop(EngineShared* shared, const Tokenizer* tokenizer, EngineO
 
 void OutputLoop::run() {
   pthread_setname_np(pthread_self(), "output");
+  std::vector<OutputMessage> messages;
   for (;;) {
-    std::vector<OutputMessage> messages = shared_->outbox.wait();
+    shared_->outbox.wait(messages);
     if (messages.empty()) return;
     for (OutputMessage& message : messages) {
       std::visit([this](auto& m) { handle(std::move(m)); }, message);
@@ -47,6 +48,7 @@ void OutputLoop::handle(StepOutput message) {
     const RequestId id = update.id;
     if (processor_.apply(std::move(update), message.time_s)) ended(id);
   }
+  shared_->spare_updates.give(std::move(message.updates));
 }
 
 void OutputLoop::ended(RequestId id) {

@@ -164,9 +164,14 @@ Status Scheduler::check_integrity() const {
       return make_error(ErrorCode::kInternal, "request {} does not run and has {} blocks", id.value,
                         sequence->kv.num_blocks());
     }
-    if (sequence->num_computed > sequence->num_tokens()) {
-      return make_error(ErrorCode::kInternal, "request {}: {} of {} tokens computed", id.value,
-                        sequence->num_computed, sequence->num_tokens());
+    const std::int32_t unseen = std::max(0, sequence->num_drawing - 1);  // tokens, being computed
+    if (sequence->num_computed > sequence->num_tokens() + unseen) {
+      return make_error(ErrorCode::kInternal, "request {}: {} of {} tokens computed, {} unseen",
+                        id.value, sequence->num_computed, sequence->num_tokens(), unseen);
+    }
+    if (sequence->num_drawing < 0 || (sequence->num_drawing > 0 && sequence->slot == kNoSlot)) {
+      return make_error(ErrorCode::kInternal, "request {}: {} tokens are being drawn, slot {}",
+                        id.value, sequence->num_drawing, sequence->slot.value);
     }
     const auto room = static_cast<std::int32_t>(sequence->kv.num_blocks()) * options_.kv.block_size;
     if (sequence->num_computed > room && !options_.kv.groups.empty()) {

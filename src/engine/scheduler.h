@@ -6,11 +6,12 @@
 //
 // What must hold (check_integrity): running sequences stand in the order of rank (policy.h), and
 // only they hold blocks and executor slots; slots are below max_num_seqs; blocks that a planned
-// step reads are reused only after that step is applied. Choices of one request (n > 1) wait while
-// the first of them computes their prompt, hold nothing until its end and go on from its blocks;
-// those that find no room then, or lose it, are sequences like any other (beams: see beam_group.h).
-// A sequence that has become longer than the whole cache ends with kLength, like one that has
-// reached max_model_len: so a sequence that is alone can always go on.
+// step reads are reused only after that step is applied; nobody is preempted while a step before
+// the planned one is in flight. Choices of one request (n > 1) wait while the first of them
+// computes their prompt, hold nothing until its end and go on from its blocks; those that find no
+// room then, or lose it, are sequences like any other (beams: see beam_group.h). A sequence that
+// has become longer than the whole cache ends with kLength, like one that has reached
+// max_model_len: so a sequence that is alone can always go on.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,9 @@ struct SchedulerOptions {
   // Without it, sequences start while their prompts fit, and more of them are preempted.
   bool forecast_growth = true;
   double growth_deviations = 1.0;  // room above the mean, in standard deviations
+  // A plan that is made before the last one is applied goes on with sequences whose last token is
+  // still being drawn.
+  bool async_scheduling = false;
   KvCacheOptions kv;
 };
 
@@ -106,8 +110,14 @@ class Scheduler {
   // in order, and one may be made before the last is applied. A plan without rows may still add
   // nothing but remove slots: it is submitted unless empty(); applying it does nothing.
   StepPlan plan(double now_s, const StepCosts& costs);
+  // With async scheduling: whether the next step can be planned as well as it will be once the one
+  // step in flight is applied. Not when that one draws a token that must be known first (grammars,
+  // beams), when blocks would be taken away (only of sequences without a planned row), or when
+  // somebody more urgent wants their place.
+  bool can_plan_ahead();
   // The grammars of the rows that draw a token: one per row of a planned step, null for rows
-  // without; empty when no row has one. Asked for when all steps before it are applied.
+  // without; empty when no row has one. Asked for when all steps before it that draw tokens of
+  // these sequences are applied.
   std::vector<std::shared_ptr<SequenceGrammar>> grammars(const StepPlan& plan) const;
   // Takes the result of a planned step; returns what happened, by sequence, in the order of rows.
   std::vector<SequenceUpdate> apply(const StepPlan& plan, const StepResult& result, double now_s);
@@ -153,6 +163,8 @@ class Scheduler {
   // scheduler_plan.cpp
   void begin_step(std::uint64_t number);
   Budget step_budget(const StepCosts& costs) const;
+  bool can_go_ahead(const Sequence& sequence) const;
+  std::int32_t num_schedulable(const Sequence& sequence) const;
   std::int32_t take_tokens(const Sequence& sequence, Budget& budget) const;
   bool schedule_running(StepPlan& plan, Budget& budget);
   void schedule_waiting(StepPlan& plan, Budget& budget, double now_s);

@@ -68,6 +68,9 @@ void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const 
   if (keeper == nullptr) return;
   if (row.prompt_logprobs) take_prompt_logprobs(*keeper, row, result.rows[index]);
   if (first != nullptr) {
+    first->num_drawing -= row.sample;
+    // Of a row that was planned with a token that was not known: now it is.
+    if (options_.async_scheduling) kv_.commit(first->kv, first->tokens, end_pos);
     // A step planned meanwhile goes on where this row ends: it reaches no farther back.
     kv_.free_unreachable(first->kv, end_pos);
     if (first->beam != nullptr) {
@@ -82,6 +85,7 @@ void Scheduler::apply_row(const StepPlan& plan, const StepResult& result, const 
     const auto f = static_cast<std::size_t>(fork - plan.forks.begin());
     Sequence* const other = find(step.forks[f]);
     if (other == nullptr) continue;
+    --other->num_drawing;
     kv_.free_unreachable(other->kv, end_pos);
     updates.push_back(make_update(*other, row, result.forks[f]));
     if (updates.back().finish) end(updates.back());

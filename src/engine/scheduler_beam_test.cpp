@@ -109,10 +109,10 @@ struct Load {
   std::int32_t window = 0, snapshots = 0;
 };
 
-class SchedulerBeams : public testing::TestWithParam<Load> {};
+class SchedulerBeams : public testing::TestWithParam<std::tuple<Load, bool>> {};
 
 TEST_P(SchedulerBeams, AsTheObviousSearch) {
-  const Load& load = GetParam();
+  const auto& [load, async] = GetParam();
   SchedulerOptions options = scheduler_options({});
   if (load.num_blocks > 0) options = scheduler_options({load.num_blocks, load.num_blocks});
   if (load.window > 0) options.kv.groups[1].window = load.window;
@@ -124,6 +124,7 @@ TEST_P(SchedulerBeams, AsTheObviousSearch) {
   options.kv.recurrent_state = load.snapshots > 0;
   options.kv.num_snapshots = load.snapshots;
   options.kv.snapshot_interval = 8;
+  options.async_scheduling = async;
   Rig rig(options);
   std::vector<std::vector<Request>> all;
   std::uint64_t id = 1;
@@ -145,14 +146,20 @@ TEST_P(SchedulerBeams, AsTheObviousSearch) {
 
 INSTANTIATE_TEST_SUITE_P(
     Loads, SchedulerBeams,
-    testing::Values(Load{"plenty", 2048, 64, 2048}, Load{"chunks", 2048, 64, 5},
-                    Load{"uncached", 2048, 64, 64, false}, Load{"few_blocks", 26, 64, 64},
-                    Load{"few_blocks_uncached", 26, 64, 64, false}, Load{"few_places", 2048, 3, 64},
-                    Load{"few_places_and_blocks", 26, 3, 9}, Load{"one_place", 2048, 1, 64},
-                    Load{"window", 60, 64, 64, true, 9}, Load{"states_only", 0, 64, 64},
-                    Load{"states_only_few_places", 0, 3, 64, true, 0, 6},
-                    Load{"snapshots", 40, 20, 64, true, 0, 30}),
-    [](const auto& load) { return std::string(load.param.name); });
+    testing::Combine(
+        testing::Values(Load{"plenty", 2048, 64, 2048}, Load{"chunks", 2048, 64, 5},
+                        Load{"uncached", 2048, 64, 64, false}, Load{"few_blocks", 26, 64, 64},
+                        Load{"few_blocks_uncached", 26, 64, 64, false},
+                        Load{"few_places", 2048, 3, 64}, Load{"few_places_and_blocks", 26, 3, 9},
+                        Load{"one_place", 2048, 1, 64}, Load{"window", 60, 64, 64, true, 9},
+                        Load{"states_only", 0, 64, 64},
+                        Load{"states_only_few_places", 0, 3, 64, true, 0, 6},
+                        Load{"snapshots", 40, 20, 64, true, 0, 30}),
+        testing::Bool()),
+    [](const auto& param_info) {
+      return std::string(std::get<0>(param_info.param).name) +
+             (std::get<1>(param_info.param) ? "_async" : "");
+    });
 
 TEST(SchedulerBeam, ThePromptIsComputedOnceAndBlocksAreShared) {
   SchedulerOptions options = scheduler_options({256});

@@ -114,6 +114,7 @@ bool Scheduler::fork(StepPlan& plan, std::int32_t row, const Sequence& first, Se
   plan.forks.push_back({row, other.slot});
   in_flight_.back().forks.push_back(other.request.id);
   other.num_computed = first.num_computed;
+  other.num_drawing = 1;
   other.cached_tokens = first.cached_tokens;
   other.prompt_logprobs = first.prompt_logprobs;
   other.num_prompt_logprobs_planned = first.num_prompt_logprobs_planned;

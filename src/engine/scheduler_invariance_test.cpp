@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "engine/scheduler.h"
 #include "engine/scheduler_test_util.h"
@@ -78,11 +79,12 @@ struct Load {
   bool forecast = false;       // which would leave hardly any preemption to test
 };
 
-class SchedulerInvariance : public testing::TestWithParam<Load> {};
+// Each load with steps planned one after the other, and ahead.
+class SchedulerInvariance : public testing::TestWithParam<std::tuple<Load, bool>> {};
 
 // 32 requests that join at random moments.
 TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
-  const Load& load = GetParam();
+  const auto& [load, async] = GetParam();
   SchedulerOptions options = scheduler_options({});  // 0 blocks: no groups, states only
   if (load.num_blocks > 0) options = scheduler_options({load.num_blocks, load.num_blocks + 3});
   if (load.window > 0) options.kv.groups[1] = {load.num_blocks * 2 / 3, load.window, false};
@@ -97,6 +99,7 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
   options.kv.recurrent_state = load.snapshots > 0;
   options.kv.num_snapshots = load.snapshots;
   options.kv.snapshot_interval = load.snapshots > 100 ? 4 : 8;
+  options.async_scheduling = async;
   Rig rig(options);
   RandomRequests random(5);
   std::vector<Request> requests;
@@ -112,6 +115,8 @@ TEST_P(SchedulerInvariance, SameOutputsUnderEveryLoad) {
     SCOPED_TRACE(request.id.value);
     expect_same(rig.outputs[request.id.value], expected_output(request, kMaxModelLen), request);
   }
+  EXPECT_EQ(rig.num_planned_ahead > 0, async);
+  EXPECT_EQ(rig.executor.num_unseen() > 0, async);
   if (load.num_blocks > 0 && load.num_blocks <= 32 && !load.forecast && load.num_seqs > 1) {
     EXPECT_GT(rig.scheduler.stats().preemptions, 0);
   }
@@ -121,32 +126,37 @@ constexpr auto kFcfs = SchedulingPolicy::kFcfs, kPriority = SchedulingPolicy::kP
 
 INSTANTIATE_TEST_SUITE_P(
     Loads, SchedulerInvariance,
-    testing::Values(
-        Load{"alone", 2048, 1, 64, false}, Load{"together", 2048, 32, 2048, true},
-        Load{"uncached", 2048, 32, 2048, false}, Load{"chunks_of_1", 1, 32, 2048, true},
-        Load{"chunks_of_7", 7, 32, 2048, true}, Load{"chunks_of_64", 64, 32, 2048, true},
-        Load{"few_blocks", 2048, 32, 26, true}, Load{"few_blocks_in_chunks", 7, 32, 32, true},
-        Load{"few_blocks_uncached", 64, 32, 24, false}, Load{"window", 2048, 32, 2048, true, 5},
-        Load{"window_in_chunks", 7, 32, 2048, true, 9},
-        Load{"window_few_blocks", 7, 32, 32, true, 8},
-        Load{"window_few_blocks_uncached", 9, 32, 26, false, 3},
-        Load{"states_only", 64, 32, 0, true}, Load{"states_only_in_chunks", 5, 3, 0, true},
-        Load{"snapshots", 64, 32, 2048, true, 0, 400},
-        Load{"snapshots_only", 64, 32, 0, true, 0, 400},
-        Load{"few_snapshots_only", 5, 3, 0, true, 0, 3},
-        Load{"few_snapshots_few_blocks", 7, 32, 26, true, 0, 5},
-        Load{"snapshots_window_few_blocks", 9, 32, 32, true, 8, 20},
-        Load{"side_by_side", 64, 32, 2048, true, 0, 0, kFcfs, 5},
-        Load{"priority", 2048, 4, 2048, true, 0, 0, kPriority},
-        Load{"priority_few_blocks", 2048, 32, 26, true, 0, 0, kPriority},
-        Load{"priority_few_blocks_side_by_side", 30, 32, 26, true, 0, 0, kPriority, 7},
-        Load{"priority_few_blocks_uncached", 9, 5, 24, false, 0, 0, kPriority},
-        Load{"priority_window", 7, 32, 32, true, 8, 0, kPriority},
-        Load{"priority_snapshots", 7, 8, 30, true, 0, 9, kPriority, 5},
-        Load{"priority_states_only", 5, 3, 0, true, 0, 0, kPriority, 3},
-        Load{"forecast", 64, 32, 40, true, 0, 0, kFcfs, 0, true},
-        Load{"forecast_priority", 64, 32, 40, true, 0, 0, kPriority, 9, true}),
-    [](const auto& load) { return std::string(load.param.name); });
+    testing::Combine(
+        testing::Values(
+            Load{"alone", 2048, 1, 64, false}, Load{"together", 2048, 32, 2048, true},
+            Load{"uncached", 2048, 32, 2048, false}, Load{"chunks_of_1", 1, 32, 2048, true},
+            Load{"chunks_of_7", 7, 32, 2048, true}, Load{"chunks_of_64", 64, 32, 2048, true},
+            Load{"few_blocks", 2048, 32, 26, true}, Load{"few_blocks_in_chunks", 7, 32, 26, true},
+            Load{"few_blocks_uncached", 64, 32, 24, false}, Load{"window", 2048, 32, 2048, true, 5},
+            Load{"window_in_chunks", 7, 32, 2048, true, 9},
+            Load{"window_few_blocks", 7, 32, 32, true, 8},
+            Load{"window_few_blocks_uncached", 9, 32, 26, false, 3},
+            Load{"states_only", 64, 32, 0, true}, Load{"states_only_in_chunks", 5, 3, 0, true},
+            Load{"snapshots", 64, 32, 2048, true, 0, 400},
+            Load{"snapshots_only", 64, 32, 0, true, 0, 400},
+            Load{"few_snapshots_only", 5, 3, 0, true, 0, 3},
+            Load{"few_snapshots_few_blocks", 7, 32, 26, true, 0, 5},
+            Load{"snapshots_window_few_blocks", 9, 32, 32, true, 8, 20},
+            Load{"side_by_side", 64, 32, 2048, true, 0, 0, kFcfs, 5},
+            Load{"priority", 2048, 4, 2048, true, 0, 0, kPriority},
+            Load{"priority_few_blocks", 2048, 32, 26, true, 0, 0, kPriority},
+            Load{"priority_few_blocks_side_by_side", 30, 32, 26, true, 0, 0, kPriority, 7},
+            Load{"priority_few_blocks_uncached", 9, 5, 24, false, 0, 0, kPriority},
+            Load{"priority_window", 7, 32, 32, true, 8, 0, kPriority},
+            Load{"priority_snapshots", 7, 8, 30, true, 0, 9, kPriority, 5},
+            Load{"priority_states_only", 5, 3, 0, true, 0, 0, kPriority, 3},
+            Load{"forecast", 64, 32, 40, true, 0, 0, kFcfs, 0, true},
+            Load{"forecast_priority", 64, 32, 40, true, 0, 0, kPriority, 9, true}),
+        testing::Bool()),
+    [](const auto& param_info) {
+      return std::string(std::get<0>(param_info.param).name) +
+             (std::get<1>(param_info.param) ? "_async" : "");
+    });
 
 // One history: requests join, are aborted or finished from outside between plan and apply, and
 // plans are sometimes made ahead. Those that were left alone must have got exactly what they get
@@ -159,6 +169,7 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
   options.long_prefill_token_threshold = random.below(2) * (1 + random.below(30));
   if (random.below(2) == 0) options.policy = SchedulingPolicy::kPriority;
   options.forecast_growth = random.below(2) == 0;
+  options.async_scheduling = random.below(2) == 0;
   if (random.below(2) == 0) {
     const std::int32_t num_blocks = options.kv.groups[0].num_blocks;
     options.kv.groups.push_back({num_blocks, 1 + random.below(30), false});

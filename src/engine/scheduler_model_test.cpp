@@ -46,6 +46,7 @@ class Model {
     options.long_prefill_token_threshold = below(2) * below(20);
     options.policy = below(2) == 0 ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
     options.forecast_growth = below(2) == 0;
+    options.async_scheduling = below(2) == 0;
     options.max_step_s = below(3) == 0 ? 0.01 : 0;
     if (below(3) == 0) options.kv.groups.push_back({options.kv.groups[0].num_blocks, 9, false});
     return options;

@@ -79,7 +79,7 @@ Scheduler::Budget Scheduler::step_budget(const StepCosts& costs) const {
   Budget budget;
   budget.tokens = options_.max_num_batched_tokens;
   const auto generating = static_cast<std::int32_t>(std::ranges::count_if(
-      running_, [](const Sequence* sequence) { return sequence->num_uncomputed() == 1; }));
+      running_, [this](const Sequence* sequence) { return num_schedulable(*sequence) == 1; }));
   budget.prompts = std::max(0, budget.tokens - generating);
   if (options_.max_step_s > 0 && generating > 0) {  // else nobody is held up
     budget.prompts =
@@ -88,12 +88,30 @@ Scheduler::Budget Scheduler::step_budget(const StepCosts& costs) const {
   return budget;
 }
 
+// Whether the sequence goes on after the tokens that are being drawn, whatever they are. One that
+// would end at a snapshot's position does not: the snapshot is found by tokens that are not known.
+bool Scheduler::can_go_ahead(const Sequence& sequence) const {
+  if (!options_.async_scheduling || sequence.beam != nullptr || sequence.grammar != nullptr)
+    return false;
+  const std::int32_t num_tokens = sequence.num_tokens() + sequence.num_drawing;  // by then
+  return num_tokens - sequence.num_prompt < sequence.request.stop.max_tokens &&
+         num_tokens < options_.max_model_len && kv_.could_fit(num_tokens) &&
+         num_tokens < kv_.next_snapshot(sequence.num_computed);
+}
+
+// Tokens that a step may compute now: known ones, or the one that is being drawn.
+std::int32_t Scheduler::num_schedulable(const Sequence& sequence) const {
+  if (sequence.num_drawing == 0) return sequence.num_uncomputed();
+  return can_go_ahead(sequence) ? 1 : 0;
+}
+
 // The one rule: the number of tokens that the sequence gets in this step, taken off the budget. Of
 // a model with recurrent state a row ends where a snapshot of it is kept.
 std::int32_t Scheduler::take_tokens(const Sequence& sequence, Budget& budget) const {
   const std::int32_t to_snapshot = kv_.next_snapshot(sequence.num_computed) - sequence.num_computed;
-  std::int32_t num_tokens = std::min({sequence.num_uncomputed(), budget.tokens, to_snapshot});
-  if (sequence.num_uncomputed() > 1) {
+  const std::int32_t schedulable = num_schedulable(sequence);
+  std::int32_t num_tokens = std::min({schedulable, budget.tokens, to_snapshot});
+  if (schedulable > 1) {
     const std::int32_t threshold = options_.long_prefill_token_threshold;
     if (threshold > 0) num_tokens = std::min(num_tokens, threshold);
     num_tokens = std::min(num_tokens, budget.prompts);
@@ -161,7 +179,8 @@ void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tok
   row.start_pos = sequence.num_computed;
   row.num_tokens = num_tokens;
   const std::int32_t end_pos = row.start_pos + num_tokens;
-  row.sample = end_pos == sequence.num_tokens() && !sequence.scoring_only();
+  const std::int32_t known = std::min(end_pos, sequence.num_tokens());  // of [0, end_pos)
+  row.sample = end_pos == sequence.num_tokens() + sequence.num_drawing && !sequence.scoring_only();
   row.logits_begin = row.sample ? num_tokens - 1 : num_tokens;
   const std::int32_t prompt_logprobs_end = std::min(end_pos, sequence.num_prompt_logprobs_wanted());
   if (prompt_logprobs_end > sequence.num_prompt_logprobs_planned) {
@@ -170,8 +189,12 @@ void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tok
     sequence.num_prompt_logprobs_planned = prompt_logprobs_end;
   }
 
-  const auto first = sequence.tokens.begin() + row.start_pos;
-  plan.token_ids.insert(plan.token_ids.end(), first, first + num_tokens);
+  if (known > row.start_pos) {
+    plan.token_ids.insert(plan.token_ids.end(), sequence.tokens.begin() + row.start_pos,
+                          sequence.tokens.begin() + known);
+  } else {
+    plan.token_ids.push_back(kTokenFromPreviousStep);
+  }
   for (std::size_t g = 0; g < plan.block_table.size(); ++g) {
     auto& table = plan.block_table[g];
     for (const BlockId block : sequence.kv.groups[g].blocks) table.push_back(block.value);
@@ -180,7 +203,8 @@ void Scheduler::add_row(StepPlan& plan, Sequence& sequence, std::int32_t num_tok
   plan.rows.push_back(row);
   in_flight_.back().sequences.push_back(sequence.request.id);
   sequence.num_computed = end_pos;
-  kv_.commit(sequence.kv, sequence.tokens, end_pos);  // later rows of this very step can share
+  sequence.num_drawing += row.sample;
+  kv_.commit(sequence.kv, sequence.tokens, known);  // later rows of this very step can share
   const BlockId from = std::exchange(sequence.kv.snapshot, kNoBlock);
   if (from != kNoBlock) plan.state_loads.push_back({sequence.slot, from.value});
   const BlockId to = kv_.take_snapshot(sequence.kv, sequence.tokens, end_pos);

@@ -1,9 +1,32 @@
 // Who has room: preemption, and admission by what is known of growth.
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/scheduler.h"
 
 namespace quire {
+
+bool Scheduler::can_plan_ahead() {
+  if (!options_.async_scheduling || in_flight_.size() != 1) return false;
+  const Sequence* const next =
+      options_.policy == SchedulingPolicy::kPriority ? waiting_.front() : nullptr;
+  if (next != nullptr && !running_.empty() &&
+      running_.back()->rank.priority > next->rank.priority) {
+    return false;  // make_way() may want to take blocks
+  }
+  std::int64_t missing = 0;  // blocks of each group, at most
+  for (const Sequence* sequence : running_) {
+    if (sequence->beam != nullptr) return false;
+    if (sequence->grammar != nullptr && sequence->num_drawing > 0) return false;
+    const std::int32_t num_tokens =
+        std::min(num_schedulable(*sequence), options_.max_num_batched_tokens);
+    missing += kv_.blocks_to_grow(sequence->kv, sequence->num_computed + num_tokens);
+  }
+  for (std::size_t g = 0; g < options_.kv.groups.size(); ++g) {
+    if (missing > kv_.free_blocks(g)) return false;
+  }
+  return true;
+}
 
 // Under priorities, a waiting sequence takes the place of running ones that matter less, the least
 // urgent first. Nothing happens while a step is in flight: its blocks could not be used at once.
@@ -52,6 +75,8 @@ bool Scheduler::make_room(std::size_t i, std::int32_t num_tokens) {
 // keeps its tokens; what it had computed is computed again, often from the prefix cache.
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
+  QUIRE_CHECK(victim.num_drawing == 0, "request {} is preempted while a token of it is drawn",
+              victim.request.id.value);
   running_.pop_back();
   end_slot(victim);
   if (victim.beam != nullptr &&
@@ -106,7 +131,8 @@ bool Scheduler::will_fit(const Sequence& sequence) {
 std::vector<std::int32_t> Scheduler::promised_blocks(std::int32_t more_tokens) const {
   std::vector<std::int32_t> blocks(options_.kv.groups.size());
   for (const Sequence* sequence : running_) {
-    const std::int32_t num_tokens = sequence->num_tokens() + more_tokens;
+    const std::int32_t num_tokens =
+        std::max(sequence->num_tokens(), sequence->num_computed) + more_tokens;
     for (std::size_t g = 0; g < blocks.size(); ++g)
       blocks[g] += kv_.missing_blocks(sequence->kv, g, sequence->num_computed, num_tokens);
   }

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduler.h"
@@ -76,14 +78,17 @@ class FakeExecutor {
     }
     StepResult result;
     result.step = plan.step;
+    std::vector<TokenId> ids = plan.token_ids;
     std::size_t first = 0;
     for (std::size_t r = 0; r < plan.rows.size(); ++r) {  // all rows store before any reads
       const auto n = static_cast<std::size_t>(plan.rows[r].num_tokens);
-      store(plan, r, std::span(plan.token_ids).subspan(first, n));
-      if (recurrent_) remember(plan.rows[r], std::span(plan.token_ids).subspan(first, n));
+      const auto own = std::span(ids).subspan(first, n);
+      if (own.back() == kTokenFromPreviousStep) own.back() = drawn_last(plan.rows[r].slot);
+      store(plan, r, own);
+      if (recurrent_) remember(plan.rows[r], own);
       first += n;
     }
-    EXPECT_EQ(first, plan.token_ids.size());
+    EXPECT_EQ(first, ids.size());
     std::set<SlotId> seen;
     for (std::size_t r = 0; r < plan.rows.size(); ++r) {
       EXPECT_TRUE(seen.insert(plan.rows[r].slot).second);
@@ -101,6 +106,7 @@ class FakeExecutor {
   }
 
   std::size_t num_slots() const { return slots_.size(); }
+  int num_unseen() const { return num_unseen_; }  // tokens that were planned before they were drawn
   // A test has put another token into the result than the one that was drawn.
   void replace_drawn(SlotId slot, TokenId token) { slots_.at(slot).known.back() = token; }
 
@@ -111,6 +117,13 @@ class FakeExecutor {
     std::vector<TokenId> state;
     std::vector<TokenId> known;  // what sampling knows: prompt and drawn tokens
   };
+
+  TokenId drawn_last(SlotId id) {
+    const Slot& slot = slots_.at(id);
+    ++num_unseen_;
+    EXPECT_GT(slot.known.size(), slot.prompt->size()) << "nothing was drawn yet";
+    return slot.known.back();
+  }
 
   void remember(const StepPlan::Row& row, std::span<const TokenId> tokens) {
     std::vector<TokenId>& state = slots_.at(row.slot).state;
@@ -216,6 +229,7 @@ class FakeExecutor {
   std::vector<std::vector<TokenId>>
       memory_;  // [group][block * block_size + offset]: token stored there
   std::map<SlotId, Slot> slots_;
+  int num_unseen_ = 0;
 };
 
 struct Output {
@@ -298,10 +312,19 @@ class Rig {
     for (SequenceUpdate& update : scheduler.apply(plan, result, 0)) record(std::move(update));
     expect_intact();
   }
+  // As the engine does it: with async scheduling the next step is planned, if it can be, before
+  // this one's result is looked at.
   StepPlan step() {
-    StepPlan p = plan();
-    apply(p, executor.run(p));
-    return p;
+    StepPlan current = ahead_ ? *std::exchange(ahead_, std::nullopt) : plan();
+    if (scheduler.can_plan_ahead()) ahead_ = plan();
+    apply(current, executor.run(current));
+    if (!ahead_) return current;
+    ++num_planned_ahead;
+    if (ahead_->rows.empty()) {  // nothing to compute: it only tells of slots
+      apply(*ahead_, executor.run(*ahead_));
+      ahead_.reset();
+    }
+    return current;
   }
   // Until nothing is left to do.
   void run(int max_steps = 100000) {
@@ -309,7 +332,8 @@ class Rig {
       ASSERT_GT(max_steps--, 0) << "no end in sight";
       ASSERT_FALSE(step().rows.empty()) << "work, but nothing planned";
     }
-    step();  // tells the device which slots have ended
+    while (ahead_) step();  // surplus tokens
+    step();                 // tells the device which slots have ended
     EXPECT_EQ(executor.num_slots(), 0u);
     EXPECT_EQ(scheduler.stats().kv.used_blocks, 0);
   }
@@ -321,6 +345,7 @@ class Rig {
   Scheduler scheduler;
   FakeExecutor executor;
   std::map<std::uint64_t, Output> outputs;  // by request id
+  int num_planned_ahead = 0;
 
  private:
   void record(SequenceUpdate update) {
@@ -338,6 +363,8 @@ class Rig {
     output.cached_tokens = update.cached_tokens;
     output.completion_tokens = update.completion_tokens;
   }
+
+  std::optional<StepPlan> ahead_;
 };
 
 inline void expect_same(const Output& got, const Output& want, const Request& request) {

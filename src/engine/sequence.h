@@ -1,7 +1,7 @@
 // A request while the engine works on it. Owned by the Scheduler; never leaves the engine thread.
 //
-// num_computed counts tokens whose K and V are in the cache or in a planned step. The last known
-// token is never computed before it is needed: computing it is what yields the next one.
+// num_computed counts tokens whose K and V are in the cache or in a planned step. The last token is
+// never computed before it is needed: computing it is what yields the next one.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Sequence {
 
   std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
   std::int32_t num_generated() const { return num_tokens() - num_prompt; }
-  std::int32_t num_uncomputed() const { return num_tokens() - num_computed; }
+  std::int32_t num_uncomputed() const { return num_tokens() - num_computed; }  // of known tokens
   // Only the prompt is wanted (echo with log-probabilities): it is computed, nothing is drawn.
   bool scoring_only() const { return request.stop.max_tokens == 0; }
   // Log-probabilities are kept for prompt tokens 1..n-1: entry p comes from position p's logits.
@@ -51,6 +51,9 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt, then generated
   std::int32_t num_prompt = 0;
   std::int32_t num_computed = 0;
+  // Planned rows that draw a token of it and are not applied. With async scheduling they may
+  // follow each other: then the token of each but the last is computed too, before it is known.
+  std::int32_t num_drawing = 0;
   std::int32_t cached_tokens = 0;  // prefix hit at the first admission
   SequenceKv kv;
   std::shared_ptr<SequenceGrammar> grammar;  // null: none. Shared with a step's masks only

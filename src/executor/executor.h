@@ -1,6 +1,6 @@
 // Runs steps on the device: submit, sample, wait, once each per step. They are apart so that a
-// grammar's masks are made, and the next step planned, while the forward pass runs. Called on the
-// engine thread only.
+// grammar's masks are made, and the next step planned, while the forward pass runs. Called on one
+// thread at a time: the engine's, or that of its StepRunner.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,20 @@ class Executor {
   virtual std::uint64_t kv_regime(std::int64_t /*prompt_tokens*/) const { return 0; }
   // Touches what the first step needs (threads, workspace).
   virtual void warm_up() = 0;
-  // Starts a step's forward pass; at most one may be in flight.
+  // Starts a step's forward pass; at most one may be in flight. The plan stays as it is until wait
+  // returns.
   virtual void submit(const StepPlan& plan) = 0;
   // Draws the submitted step's tokens. masks: one per row of the plan, or empty when no row has
   // one; they stay until wait returns.
   virtual void sample(std::span<const TokenMask> masks) = 0;
-  // The result of the sampled step.
-  virtual StepResult wait() = 0;
+  // The result of the sampled step, in place of what `result` holds, whose memory serves a later
+  // step.
+  virtual void wait(StepResult& result) = 0;
+  StepResult wait() {
+    StepResult result;
+    wait(result);
+    return result;
+  }
 };
 
 }  // namespace quire

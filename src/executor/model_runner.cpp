@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -83,7 +84,7 @@ void ModelRunner::prepare(const StepPlan& plan) {
   result_.forks.assign(plan.forks.size(), {});
   copy_blocks(plan.copies);
   load_states(plan);
-  plan_ = plan;
+  plan_ = &plan;
   if (plan.rows.empty()) return;
   build_input(plan);
   workspace_->reset();
@@ -91,8 +92,8 @@ void ModelRunner::prepare(const StepPlan& plan) {
 
 void ModelRunner::sample(std::span<const TokenMask> masks) {
   QUIRE_CHECK(in_flight_, "no step is in flight");
-  QUIRE_CHECK(masks.empty() || masks.size() == plan_.rows.size(), "{} masks for {} rows",
-              masks.size(), plan_.rows.size());
+  QUIRE_CHECK(masks.empty() || masks.size() == plan_->rows.size(), "{} masks for {} rows",
+              masks.size(), plan_->rows.size());
   masks_ = masks;
   collect_wanted();
   run_logits();
@@ -139,10 +140,11 @@ void ModelRunner::save_states(const StepPlan& plan) {
   }
 }
 
-StepResult ModelRunner::wait() {
+void ModelRunner::wait(StepResult& result) {
   QUIRE_CHECK(in_flight_, "no step is in flight");
   in_flight_ = false;
-  return std::move(result_);
+  plan_ = nullptr;
+  std::swap(result, result_);
 }
 
 void ModelRunner::update_slots(const StepPlan& plan) {
@@ -170,8 +172,10 @@ void ModelRunner::build_input(const StepPlan& plan) {
     const std::int32_t begin = row_begin_.back();
     for (std::int32_t i = 0; i < row.num_tokens; ++i) {
       TokenId& token = token_ids_[static_cast<std::size_t>(begin + i)];
-      if (token == kTokenFromPreviousStep)
+      if (token == kTokenFromPreviousStep) {
         token = slots_[static_cast<std::size_t>(row.slot.value)].last_token;
+        QUIRE_CHECK(token >= 0, "slot {} has drawn no token to go on with", row.slot.value);
+      }
       positions_.push_back(row.start_pos + i);
     }
     row_begin_.push_back(begin + row.num_tokens);
@@ -202,11 +206,11 @@ const TokenMask& ModelRunner::mask_of(std::size_t plan_row) const {
 // True for a row whose mask allows one token: it and its forks take that, without logits, unless
 // log-probabilities are asked for.
 bool ModelRunner::take_only(std::size_t plan_row) {
-  const StepPlan::Row& row = plan_.rows[plan_row];
+  const StepPlan::Row& row = plan_->rows[plan_row];
   const TokenId only = mask_of(plan_row).only;
   if (!row.sample || only < 0 || row.prompt_logprobs || sampler_.wants_logprobs(row.slot))
     return false;
-  const auto forks = std::ranges::equal_range(plan_.forks, static_cast<std::int32_t>(plan_row), {},
+  const auto forks = std::ranges::equal_range(plan_->forks, static_cast<std::int32_t>(plan_row), {},
                                               &StepPlan::Fork::row);
   for (const StepPlan::Fork& fork : forks) {
     if (sampler_.wants_logprobs(fork.slot)) return false;
@@ -218,16 +222,16 @@ bool ModelRunner::take_only(std::size_t plan_row) {
   };
   take(row.slot, result_.rows[plan_row]);
   for (auto fork = forks.begin(); fork != forks.end(); ++fork)
-    take(fork->slot, result_.forks[static_cast<std::size_t>(fork - plan_.forks.cbegin())]);
+    take(fork->slot, result_.forks[static_cast<std::size_t>(fork - plan_->forks.cbegin())]);
   return true;
 }
 
 // Which rows of logits somebody wants.
 void ModelRunner::collect_wanted() {
   wanted_.clear();
-  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+  for (std::size_t r = 0; r < plan_->rows.size(); ++r) {
     if (take_only(r)) continue;
-    const StepPlan::Row& row = plan_.rows[r];
+    const StepPlan::Row& row = plan_->rows[r];
     if (row.prompt_logprobs) {
       // Row i speaks of the prompt token after it; the last prompt token's row speaks of the first
       // generated one.
@@ -267,18 +271,19 @@ void ModelRunner::run_logits() {
         rows.push_back(wanted_[begin + static_cast<std::size_t>(i)].plan_row);
         positions.push_back(wanted_[begin + static_cast<std::size_t>(i)].position);
       }
-      logits_hook_(plan_, rows, positions, logits_.as<float>());
+      logits_hook_(*plan_, rows, positions, logits_.as<float>());
     }
     const TraceSpan span(TraceKind::kSample, count);
-    backend_->parallel_for(count, [&](std::int64_t i) {
+    const auto finish = [&](std::int64_t i) {
       finish_row(wanted_[begin + static_cast<std::size_t>(i)], logits_.as<float>() + i * vocab);
-    });
+    };
+    backend_->parallel_for(count, std::cref(finish));  // by reference: captures are not copied
   }
 }
 
 void ModelRunner::finish_row(const Wanted& wanted, float* logits) {
   const auto plan_row = static_cast<std::size_t>(wanted.plan_row);
-  const StepPlan::Row& row = plan_.rows[plan_row];
+  const StepPlan::Row& row = plan_->rows[plan_row];
   StepResult::Row& out = result_.rows[plan_row];
   SlotState& slot = slots_[static_cast<std::size_t>(row.slot.value)];
   const std::span<float> view(logits, static_cast<std::size_t>(model_->vocab_size));
@@ -306,11 +311,11 @@ void ModelRunner::draw(SlotId slot, std::span<float> logits, std::size_t plan_ro
 // Each fork of the row draws from a copy of its logits. A grammar stands where the row's stands: at
 // its start.
 void ModelRunner::draw_forks(std::int32_t row, std::span<const float> logits) {
-  const auto of_row = std::ranges::equal_range(plan_.forks, row, {}, &StepPlan::Fork::row);
+  const auto of_row = std::ranges::equal_range(plan_->forks, row, {}, &StepPlan::Fork::row);
   thread_local std::vector<float> own;
   for (auto fork = of_row.begin(); fork != of_row.end(); ++fork) {
     own.assign(logits.begin(), logits.end());
-    const auto index = static_cast<std::size_t>(fork - plan_.forks.cbegin());
+    const auto index = static_cast<std::size_t>(fork - plan_->forks.cbegin());
     draw(fork->slot, own, static_cast<std::size_t>(row), result_.forks[index]);
   }
 }

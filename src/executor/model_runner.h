@@ -1,6 +1,6 @@
 // Executes steps of one model on one backend: builds the model's input from a plan, runs the
 // forward pass, and turns the wanted rows of logits into tokens. Owns the KV cache's memory, the
-// workspace and the sampling state. Engine thread only.
+// workspace and the sampling state. One caller at a time.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,10 @@ class ModelRunner final : public Executor {
   }
   void warm_up() override;
   void submit(const StepPlan& plan) override;
+  void submit(StepPlan&& plan) = delete;  // it would be gone before wait
   void sample(std::span<const TokenMask> masks) override;
-  StepResult wait() override;
+  void wait(StepResult& result) override;
+  using Executor::wait;
 
   // For tests: called with each slice of logits before sampling, in row order. logits: [rows,
   // vocab]
@@ -88,7 +90,7 @@ class ModelRunner final : public Executor {
   std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_,
       slot_ids_;
   std::vector<BlockCopy> copies_;
-  StepPlan plan_;
+  const StepPlan* plan_ = nullptr;  // the caller's
   std::span<const TokenMask> masks_;
   std::vector<Wanted> wanted_;
   StepResult result_;

@@ -16,6 +16,7 @@
 // snapshots are a cache beside the blocks (state_snapshots.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -98,6 +99,10 @@ class KvCacheManager {
   // Makes room for positions [0, num_tokens). False when there are not enough blocks: then nothing
   // has changed.
   bool try_grow(SequenceKv& sequence, std::int32_t num_tokens);
+  // Blocks that it takes of each group.
+  std::int32_t blocks_to_grow(const SequenceKv& sequence, std::int32_t num_tokens) const {
+    return std::max(0, blocks_for(num_tokens) - static_cast<std::int32_t>(sequence.num_blocks()));
+  }
   // Whether a sequence with num_computed tokens can come to num_tokens, step by step, and leave
   // headroom[g] blocks free in each group g. Then its next step's try_grow succeeds.
   bool can_grow(const SequenceKv& sequence, std::int32_t num_computed, std::int32_t num_tokens,

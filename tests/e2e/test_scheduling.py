@@ -195,6 +195,23 @@ def test_side_by_side_prompts_and_step_times_change_no_text(start, model, server
     assert got == want
 
 
+def test_planning_ahead_changes_no_answer(start, model, server):
+    other = start(model, "--max-model-len", "2048", "--served-model-name", "smollm2", "--async-scheduling",
+                  "--num-gpu-blocks-override", "24", "--max-num-batched-tokens", "64")
+    kinds = [{}, {"temperature": 1, "seed": 3, "n": 3}, {"use_beam_search": True, "n": 3, "best_of": 3},
+             {"logprobs": 2, "prompt_logprobs": 1}, {"repetition_penalty": 1.3, "bad_words": ["sea"]},
+             {"ignore_eos": False, "stop": [" the"]}, {"structured_outputs": {"regex": "(yes|no), [a-z]{4,9}"}},
+             {"dry_multiplier": 0.8, "frequency_penalty": 0.5}]
+    asks = [{"prompt": f"{i} and " * (9 * i + 1), "max_tokens": 24, **kind} for i, kind in enumerate(kinds)] * 2
+    want = [post(server, **ask).json()["choices"] for ask in asks]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        got = list(pool.map(lambda ask: post(other, **ask).json()["choices"], asks))
+    assert got == want
+    other.wait_until_idle()
+    assert other.metric("vllm:kv_cache_usage_perc") == 0
+    assert run_quire(other.process.args[0], "serve", "--no-async-scheduling", "--help").returncode == 0
+
+
 def test_simulate_reports_and_its_trace_gives_the_same_again(binary, tmp_path):
     trace, steps = tmp_path / "trace.jsonl", tmp_path / "steps.jsonl"
     first = run_quire(binary, "simulate", "--num-prompts", 200, "--request-rate", 20, "--json", "--write-trace", trace,
