@@ -38,6 +38,7 @@ void Scheduler::add(Request request, double /*now_s*/) {
   Sequence& sequence = *entry->second;
   const bool by_priority = options_.policy == SchedulingPolicy::kPriority;
   sequence.rank = {by_priority ? sequence.request.priority : 0, next_number_++};
+  num_grammars_ += sequence.grammar != nullptr;
   deadlines_.add(id, sequence.request.deadline_s);
   queue_deadlines_.add(id, sequence.request.queue_deadline_s);
   if (sequence.request.beam && !sequence.scoring_only()) return add_beam(sequence);
@@ -80,6 +81,7 @@ bool Scheduler::remove(RequestId id, bool cut) {
   if (found->second->beam != nullptr) return abandon_beam(*found->second);
   const std::unique_ptr<Sequence> sequence = std::move(found->second);
   by_id_.erase(found);
+  num_grammars_ -= sequence->grammar != nullptr;
   release(std::move(sequence->kv));
   end_slot(*sequence);
   if (sequence->num_generated() > 0) lengths_.record(sequence->num_generated(), cut);
@@ -93,6 +95,7 @@ void Scheduler::run(Sequence& sequence, double now_s) {
   if (!sequence.started) {
     sequence.started = true;
     ++started_;
+    reserve(sequence);
     sequence.rank.number = next_number_++;
     if (sequence.scheduled_s == 0) sequence.scheduled_s = now_s;
     queue_deadlines_.remove(sequence.request.id, sequence.request.queue_deadline_s);
@@ -100,6 +103,17 @@ void Scheduler::run(Sequence& sequence, double now_s) {
   const auto by_rank = [](const Sequence* a, const Sequence* b) { return a->rank < b->rank; };
   running_.insert(std::ranges::upper_bound(running_, &sequence, by_rank), &sequence);
   ++admissions_;
+}
+
+// Memory for all that it will hold, so that it allocates nothing as it grows; of very long answers,
+// a part.
+void Scheduler::reserve(Sequence& sequence) {
+  constexpr std::int32_t kMostTokens = 16384;
+  const std::int64_t longest = std::int64_t{sequence.num_prompt} + sequence.request.stop.max_tokens;
+  const auto num_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(
+      {longest, options_.max_model_len, sequence.num_tokens() + kMostTokens}));
+  sequence.tokens.reserve(static_cast<std::size_t>(num_tokens));
+  kv_.reserve(sequence.kv, num_tokens);
 }
 
 // Gives blocks back: at once, or when the last planned step that may name them has been applied.
@@ -115,6 +129,7 @@ void Scheduler::release(SequenceKv&& kv) {
 
 std::vector<std::shared_ptr<SequenceGrammar>> Scheduler::grammars(const StepPlan& plan) const {
   std::vector<std::shared_ptr<SequenceGrammar>> grammars;
+  if (num_grammars_ == 0) return grammars;
   const auto step = std::find_if(in_flight_.begin(), in_flight_.end(),
                                  [&](const Step& s) { return s.number == plan.step; });
   if (step == in_flight_.end()) return grammars;
@@ -152,11 +167,12 @@ SchedulerStats Scheduler::stats() const {
 Status Scheduler::check_integrity() const {
   std::vector<const SequenceKv*> live;
   std::set<SlotId> slots;
-  std::size_t num_slots = free_slots_.size() + ended_slots_.size();
+  std::size_t num_slots = free_slots_.size() + ended_slots_.size(), num_grammars = 0;
   slots.insert(free_slots_.begin(), free_slots_.end());
   slots.insert(ended_slots_.begin(), ended_slots_.end());
   for (const auto& [id, sequence] : by_id_) {
     live.push_back(&sequence->kv);
+    num_grammars += sequence->grammar != nullptr;
     if (sequence->slot != kNoSlot) {
       ++num_slots;
       slots.insert(sequence->slot);
@@ -182,6 +198,10 @@ Status Scheduler::check_integrity() const {
   if (num_slots != slots.size() || num_slots != static_cast<std::size_t>(options_.max_num_seqs)) {
     return make_error(ErrorCode::kInternal, "{} slots accounted for, {} different, of {}",
                       num_slots, slots.size(), options_.max_num_seqs);
+  }
+  if (num_grammars != num_grammars_) {
+    return make_error(ErrorCode::kInternal, "{} grammars are counted, {} are there", num_grammars_,
+                      num_grammars);
   }
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const Sequence& sequence = *running_[i];

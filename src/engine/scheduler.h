@@ -161,6 +161,7 @@ class Scheduler {
   };
 
   // scheduler_plan.cpp
+  void reserve(StepPlan& plan) const;
   void begin_step(std::uint64_t number);
   Budget step_budget(const StepCosts& costs) const;
   bool can_go_ahead(const Sequence& sequence) const;
@@ -224,6 +225,7 @@ class Scheduler {
   // scheduler.cpp
   bool remove(RequestId id, bool cut);
   void run(Sequence& sequence, double now_s);
+  void reserve(Sequence& sequence);
   void release(SequenceKv&& kv);
 
   SchedulerOptions options_;
@@ -243,7 +245,8 @@ class Scheduler {
   std::vector<Step> in_flight_;    // oldest first; hardly ever more than two
   std::vector<Step> spare_steps_;  // empty, for their memory
   StepPlan spare_plan_;
-  bool planning_ = false;  // the last of in_flight_ is being planned
+  bool planning_ = false;         // the last of in_flight_ is being planned
+  std::size_t num_grammars_ = 0;  // sequences that have one
   std::uint64_t next_step_ = 1, next_number_ = 1;
   std::int64_t preemptions_ = 0, aborted_ = 0, finished_ = 0, admissions_ = 0, started_ = 0;
 };

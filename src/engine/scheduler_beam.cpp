@@ -54,7 +54,10 @@ void Scheduler::remove_beams(BeamGroup& group) {
   }
   const std::vector<Sequence*> hosts = std::move(group.hosts);
   beam_groups_.erase(family);
-  for (const Sequence* host : hosts) by_id_.erase(RequestId(host->request.id));
+  for (const Sequence* host : hosts) {
+    num_grammars_ -= host->grammar != nullptr;
+    by_id_.erase(RequestId(host->request.id));
+  }
 }
 
 // A slot that the executor does not know yet goes back at once.

@@ -11,6 +11,7 @@ namespace quire {
 
 StepPlan Scheduler::plan(double now_s, const StepCosts& costs) {
   StepPlan plan = std::exchange(spare_plan_, {});
+  if (plan.rows.capacity() == 0) reserve(plan);
   plan.step = next_step_++;
   begin_step(plan.step);
   planning_ = true;
@@ -37,6 +38,20 @@ StepPlan Scheduler::plan(double now_s, const StepCosts& costs) {
     in_flight_.pop_back();
   }
   return plan;
+}
+
+// A new plan's memory: rows, and block tables that hold each block once. Then plans allocate
+// nothing as sequences grow, unless many share their blocks.
+void Scheduler::reserve(StepPlan& plan) const {
+  std::int32_t num_blocks = 0;  // tables of all groups have the same length
+  for (const auto& group : options_.kv.groups) num_blocks = std::max(num_blocks, group.num_blocks);
+  const auto num_rows = static_cast<std::size_t>(options_.max_num_seqs);
+  plan.rows.reserve(num_rows);
+  plan.token_ids.reserve(static_cast<std::size_t>(options_.max_num_batched_tokens));
+  plan.block_table.resize(options_.kv.groups.size());
+  plan.table_begin.resize(options_.kv.groups.size());
+  for (auto& table : plan.block_table) table.reserve(static_cast<std::size_t>(num_blocks));
+  for (auto& begin : plan.table_begin) begin.reserve(num_rows + 1);
 }
 
 void Scheduler::begin_step(std::uint64_t number) {

@@ -182,6 +182,12 @@ bool KvCacheManager::try_grow(SequenceKv& sequence, std::int32_t num_tokens) {
   return true;
 }
 
+void KvCacheManager::reserve(SequenceKv& sequence, std::int32_t num_tokens) const {
+  sequence.groups.resize(pools_.size());
+  for (auto& table : sequence.groups)
+    table.blocks.reserve(static_cast<std::size_t>(blocks_for(num_tokens)));
+}
+
 void KvCacheManager::commit(SequenceKv& sequence, std::span<const TokenId> tokens,
                             std::int32_t num_tokens) {
   if (!options_.enable_prefix_caching || pools_.empty()) return;

@@ -103,6 +103,8 @@ class KvCacheManager {
   std::int32_t blocks_to_grow(const SequenceKv& sequence, std::int32_t num_tokens) const {
     return std::max(0, blocks_for(num_tokens) - static_cast<std::int32_t>(sequence.num_blocks()));
   }
+  // Memory for tables of num_tokens, so that growing allocates nothing.
+  void reserve(SequenceKv& sequence, std::int32_t num_tokens) const;
   // Whether a sequence with num_computed tokens can come to num_tokens, step by step, and leave
   // headroom[g] blocks free in each group g. Then its next step's try_grow succeeds.
   bool can_grow(const SequenceKv& sequence, std::int32_t num_computed, std::int32_t num_tokens,

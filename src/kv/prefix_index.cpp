@@ -26,6 +26,11 @@ PrefixIndex::PrefixIndex(std::int32_t block_size, std::span<const std::int32_t> 
     total += static_cast<std::size_t>(n);
   }
   buckets_.resize(std::bit_ceil(2 * total), kNoNode);
+  // Nothing is allocated as nodes come. The memory is committed as it is used.
+  nodes_.reserve(total);
+  unused_nodes_.reserve(total);
+  tokens_.reserve(total * block_size_);
+  first_blocks_.reserve(total * entries_.size());
 }
 
 std::span<const TokenId> PrefixIndex::tokens_of(NodeId node) const {

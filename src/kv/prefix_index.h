@@ -112,7 +112,7 @@ class PrefixIndex {
   std::vector<BlockId> first_blocks_;  // [node, group]
   std::vector<NodeId> unused_nodes_;
   // First of a chain through next_in_bucket, by the low bits of the hash. Never grows: there are
-  // about as many nodes as blocks, and nothing is allocated once all numbers of nodes are in use.
+  // about as many nodes as blocks.
   std::vector<NodeId> buckets_;
   std::unordered_map<std::uint64_t, NodeId> roots_;  // by salt: first of the nodes without parent
   std::size_t num_nodes_ = 0;
