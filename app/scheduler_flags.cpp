@@ -25,6 +25,12 @@ void add_policy_flags(CLI::App& command, SchedulerFlags& flags) {
           "0: no limit")
       ->check(finite_range(0.0, 1e6))
       ->capture_default_str();
+  command
+      .add_option("--max-step-ratio", flags.max_step_ratio,
+                  "The same, as a multiple of the step's time without prompts; with both, the "
+                  "longer time holds; 0: no limit")
+      ->check(finite_range(0.0, 1e6))
+      ->capture_default_str();
 }
 
 void add_scheduler_flags(CLI::App& command, SchedulerFlags& flags) {
@@ -59,6 +65,7 @@ void set_scheduler_options(const SchedulerFlags& flags, SchedulerOptions& option
       flags.policy == "priority" ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
   options.long_prefill_token_threshold = flags.long_prefill_token_threshold;
   options.max_step_s = flags.max_step_ms / 1000;
+  options.max_step_ratio = flags.max_step_ratio;
   options.async_scheduling = flags.async_scheduling;
 }
 

@@ -19,14 +19,14 @@ struct SchedulerFlags {
   std::string policy = "fcfs";
   std::string fair_by = "none";
   std::int32_t long_prefill_token_threshold = 0;
-  double max_step_ms = 0;
+  double max_step_ms = 0, max_step_ratio = 0;
   bool async_scheduling = false;
   std::size_t max_num_queued_reqs = 0;
   std::int64_t max_num_queued_tokens = 0;
   double queue_timeout_s = 0;
 };
 
-// --scheduling-policy, --long-prefill-token-threshold, --max-step-ms.
+// --scheduling-policy, --long-prefill-token-threshold, --max-step-ms, --max-step-ratio.
 void add_policy_flags(CLI::App& command, SchedulerFlags& flags);
 // Those, and --async-scheduling, --fair-by, --max-num-queued-reqs, --max-num-queued-tokens,
 // --queue-timeout.

@@ -47,6 +47,9 @@ struct SchedulerOptions {
   // A step with sequences that generate is to take no longer, by the costs that plan() is told:
   // sizes the chunks of prompts. 0: no limit.
   double max_step_s = 0;
+  // The same limit as a multiple of what the step would take without prompts. With both, the longer
+  // time holds. 0: no such limit.
+  double max_step_ratio = 0;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // Nothing starts that, by the lengths of past answers, would make the cache overflow as it grows.
   // Without it, sequences start while their prompts fit, and more of them are preempted.

@@ -96,9 +96,11 @@ Scheduler::Budget Scheduler::step_budget(const StepCosts& costs) const {
   const auto generating = static_cast<std::int32_t>(std::ranges::count_if(
       running_, [this](const Sequence* sequence) { return num_schedulable(*sequence) == 1; }));
   budget.prompts = std::max(0, budget.tokens - generating);
-  if (options_.max_step_s > 0 && generating > 0) {  // else nobody is held up
-    budget.prompts =
-        std::min(budget.prompts, prompt_tokens_within(costs, options_.max_step_s, generating));
+  const bool limited = options_.max_step_s > 0 || options_.max_step_ratio > 0;
+  if (limited && generating > 0) {  // else nobody is held up
+    const double limit_s =
+        std::max(options_.max_step_s, options_.max_step_ratio * costs.step_s(generating, 0));
+    budget.prompts = std::min(budget.prompts, prompt_tokens_within(costs, limit_s, generating));
   }
   return budget;
 }

@@ -165,6 +165,23 @@ TEST(Simulation, ChunksKeepToTheTimeOfAStep) {
   EXPECT_EQ(report.request_s.size(), trace.size());
 }
 
+TEST(Simulation, ChunksKeepToAMultipleOfAStepWithoutThem) {
+  std::vector<SimRequest> trace;
+  for (int i = 0; i < 8; ++i) trace.push_back({0, 20, 600});
+  trace.push_back({1, 4000, 1});
+  SimOptions options = machine(2000);
+  options.scheduler.max_model_len = 8192;
+  options.costs.per_context_token_s = 0;
+  options.scheduler.max_step_ratio = 1.9;
+  SimReport report = simulate(options, trace);
+  EXPECT_LE(percentile(report.inter_token_s, 0.99), 2 * percentile(report.inter_token_s, 0.5));
+  const double first_token_s = report.first_token_s.back();
+  options.scheduler.max_step_s = 0.1;  // the longer of both holds
+  report = simulate(options, trace);
+  EXPECT_GT(percentile(report.inter_token_s, 0.99), 0.09);
+  EXPECT_LT(report.first_token_s.back(), first_token_s);
+}
+
 TEST(Simulation, AClientWithOneRequestDoesNotWaitForOneWithHundreds) {
   std::vector<SimRequest> trace;
   for (int i = 0; i < 400; ++i) trace.push_back({0, 100, 100, 0, 0, 0, 0, 1});
