@@ -95,6 +95,8 @@ void print_text(const SimReport& r, const std::vector<Quantiles>& latencies, dou
   std::printf("prefix cache        %.1f %% of %lld prompt tokens hit\n",
               100 * ratio(static_cast<double>(r.hit_tokens), static_cast<double>(r.query_tokens)),
               static_cast<long long>(r.query_tokens));
+  std::printf("empty positions     %.2f blocks per sequence and group, %.1f %% of what is held\n",
+              r.empty_blocks_per_sequence, 100 * r.empty_share);
   std::printf("blocks while queued %.1f %% live, %.1f %% live or cached (over %.1f s)\n",
               100 * r.live_share, 100 * r.live_or_cached_share, r.saturated_s);
 }
@@ -115,6 +117,8 @@ void print_json(const SimReport& r, const std::vector<Quantiles>& latencies, dou
   std::printf(", \"admissions\": %lld, \"preemptions\": %lld, \"hit_rate\": %.4f",
               static_cast<long long>(r.admissions), static_cast<long long>(r.preemptions),
               ratio(static_cast<double>(r.hit_tokens), static_cast<double>(r.query_tokens)));
+  std::printf(", \"empty_blocks_per_sequence\": %.4f, \"empty_share\": %.4f",
+              r.empty_blocks_per_sequence, r.empty_share);
   std::printf(", \"saturated_s\": %.3f, \"live_share\": %.4f, \"live_or_cached_share\": %.4f}\n",
               r.saturated_s, r.live_share, r.live_or_cached_share);
 }

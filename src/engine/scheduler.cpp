@@ -155,6 +155,12 @@ SchedulerStats Scheduler::stats() const {
     stats.deferred += static_cast<std::int32_t>(family.others.size());
   stats.waiting = static_cast<std::int32_t>(waiting_.size()) + stats.deferred;
   stats.waiting_tokens = waiting_.num_tokens();
+  for (const Sequence* sequence : running_) {
+    const auto positions =
+        static_cast<std::int64_t>(sequence->kv.num_blocks()) * options_.kv.block_size;
+    stats.empty_positions += static_cast<std::int64_t>(sequence->kv.groups.size()) *
+                             (positions - sequence->num_computed);
+  }
   stats.preemptions = preemptions_;
   stats.aborted = aborted_;
   stats.finished = finished_;
@@ -208,6 +214,12 @@ Status Scheduler::check_integrity() const {
     if (sequence.slot == kNoSlot || !by_id_.contains(sequence.request.id)) {
       return make_error(ErrorCode::kInternal, "request {} runs without a slot",
                         sequence.request.id.value);
+    }
+    const auto num_blocks = static_cast<std::int32_t>(sequence.kv.num_blocks());
+    const std::int32_t size = options_.kv.block_size;
+    if (!options_.kv.groups.empty() && num_blocks != (sequence.num_computed + size - 1) / size) {
+      return make_error(ErrorCode::kInternal, "request {} has {} blocks for {} tokens",
+                        sequence.request.id.value, num_blocks, sequence.num_computed);
     }
     if (i > 0 && running_[i - 1]->rank >= sequence.rank) {
       return make_error(ErrorCode::kInternal, "request {} runs out of the order of rank",

@@ -83,6 +83,9 @@ struct SchedulerStats {
   std::int32_t running = 0, waiting = 0;
   std::int32_t deferred = 0;        // of waiting: another choice computes their prompt
   std::int64_t waiting_tokens = 0;  // to be computed before those that wait go on
+  // Positions in the blocks of running sequences, of all groups, that no token is in: the end of
+  // each one's last block.
+  std::int64_t empty_positions = 0;
   // Since the start; admissions count a preempted sequence again.
   std::int64_t preemptions = 0, aborted = 0, finished = 0, admissions = 0, started = 0;
   KvStats kv;

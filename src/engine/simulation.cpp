@@ -99,11 +99,22 @@ class Simulation {
     step.num_blocks = stats.kv.num_blocks;
     step.used_blocks = stats.kv.used_blocks;
     step.cached_blocks = stats.kv.cached_free_blocks;
+    step.empty_positions = stats.empty_positions;
     return step;
   }
 
   void account(const SimStep& step) {
     ++report_.steps;
+    const KvCacheOptions& kv = options_.scheduler.kv;
+    if (step.running > 0 && !kv.groups.empty()) {
+      const auto empty_blocks =
+          static_cast<double>(step.empty_positions) / static_cast<double>(kv.block_size);
+      held_s_ += step.step_s;
+      report_.empty_blocks_per_sequence += step.step_s * empty_blocks /
+                                           static_cast<double>(step.running) /
+                                           static_cast<double>(kv.groups.size());
+      report_.empty_share += step.step_s * empty_blocks / static_cast<double>(step.used_blocks);
+    }
     if (step.waiting == 0 || step.num_blocks == 0) return;
     filled_ = filled_ || 10 * step.used_blocks >= 9 * step.num_blocks;
     if (!filled_) return;
@@ -153,6 +164,10 @@ class Simulation {
     report_.preemptions = stats.preemptions;
     report_.query_tokens = stats.kv.query_tokens;
     report_.hit_tokens = stats.kv.hit_tokens;
+    if (held_s_ > 0) {
+      report_.empty_blocks_per_sequence /= held_s_;
+      report_.empty_share /= held_s_;
+    }
     if (report_.saturated_s > 0) {
       report_.live_share /= report_.saturated_s;
       report_.live_or_cached_share /= report_.saturated_s;
@@ -167,6 +182,7 @@ class Simulation {
   std::vector<std::size_t> slots_;  // which request is in the executor's slot
   std::unordered_map<const std::vector<TokenId>*, std::size_t> by_prompt_;
   bool filled_ = false;
+  double held_s_ = 0;  // time in which somebody held blocks
   SimReport report_;
 };
 

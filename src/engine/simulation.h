@@ -41,6 +41,7 @@ struct SimStep {
   std::int32_t generating = 0, prompt_tokens = 0;
   std::int64_t preemptions = 0;  // since the start
   std::int64_t num_blocks = 0, used_blocks = 0, cached_blocks = 0;
+  std::int64_t empty_positions = 0;  // of the used ones' positions (SchedulerStats)
 };
 
 struct SimReport {
@@ -51,6 +52,9 @@ struct SimReport {
   std::int64_t query_tokens = 0, hit_tokens = 0;
   // Of the blocks, averaged over the time in which somebody waited, once nine of ten were live.
   double saturated_s = 0, live_share = 0, live_or_cached_share = 0;
+  // Positions of held blocks that no token is in: per sequence and group in blocks, and of all
+  // positions that are held, averaged over time.
+  double empty_blocks_per_sequence = 0, empty_share = 0;
   // From its arrival until its first token, its last one, its first step; by request.
   std::vector<double> first_token_s, request_s, queue_s;
   std::vector<double> inter_token_s;  // one entry per gap between two tokens

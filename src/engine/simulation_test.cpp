@@ -96,6 +96,43 @@ TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
   EXPECT_GT(preemptions, 1000);  // else nothing was tested
 }
 
+// Whatever the load, what a sequence holds beyond its tokens is less than a block of each group.
+TEST(Simulation, WasteIsUnderOneBlockPerSequenceAndGroup) {
+  std::mt19937 random(3);
+  const auto upto = [&](std::int32_t n) {
+    return 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(n));
+  };
+  for (int load = 0; load < 100; ++load) {
+    SimOptions options = machine(40 + upto(400), 1 << (2 + upto(4)));
+    SchedulerOptions& scheduler = options.scheduler;
+    const std::int32_t block_size = scheduler.kv.block_size;
+    if (upto(3) == 1) {
+      scheduler.kv.groups.push_back({scheduler.kv.groups[0].num_blocks, 10 * upto(20), false});
+    }
+    scheduler.kv.enable_prefix_caching = upto(2) == 1;
+    scheduler.kv.prefix_match_unit = upto(block_size);
+    scheduler.max_num_batched_tokens = upto(512);
+    scheduler.max_model_len =
+        std::min(4096, scheduler.kv.groups[0].num_blocks * block_size - block_size);
+    SimWorkload work;
+    work.num_requests = 20 + upto(60);
+    work.max_prompt_tokens = work.max_output_tokens = scheduler.max_model_len / 3;
+    work.num_prefixes = upto(3);
+    work.prefix_tokens = upto(scheduler.max_model_len / 4);
+    work.requests_per_s = upto(20);
+    work.seed = static_cast<std::uint64_t>(load);
+    std::int64_t most = 0;
+    const SimReport report = simulate(options, make_workload(work), [&](const SimStep& step) {
+      const auto holders = step.running * static_cast<std::int64_t>(scheduler.kv.groups.size());
+      ASSERT_LE(step.empty_positions, holders * (block_size - 1)) << "load " << load;
+      most = std::max(most, step.empty_positions);
+    });
+    EXPECT_GT(most, 0);
+    EXPECT_LT(report.empty_blocks_per_sequence, 1);
+    EXPECT_GT(report.empty_blocks_per_sequence, 0.1);
+  }
+}
+
 // Twice as many requests as the machine can serve, for minutes.
 TEST(Simulation, UnderOverloadPreemptionIsRareAndBlocksAreUsed) {
   SimWorkload load;
