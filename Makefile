@@ -21,7 +21,7 @@ PYTEST := $(PYTHON) -m pytest -p no:cacheprovider -q
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 FUZZ_SECONDS ?= 600
 PEERS ?= llama.cpp vllm
-SOAK_REQUESTS ?= 5000
+SOAK_REQUESTS ?= 20000
 
 # ---- everyday -----------------------------------------------------------------------------------
 
@@ -170,8 +170,8 @@ fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: build model ## SOAK_REQUESTS requests with random aborts over HTTP (default 5000)
-	QUIRE_SOAK_REQUESTS=$(SOAK_REQUESTS) $(PYTEST) tests/e2e/test_random_abort.py
+soak: build model ## SOAK_REQUESTS requests with random aborts over HTTP (default 20000)
+	QUIRE_SOAK_REQUESTS=$(SOAK_REQUESTS) $(PYTEST) -rP tests/e2e/test_random_abort.py
 
 # ---- files --------------------------------------------------------------------------------------
 
