@@ -70,6 +70,7 @@ void run(std::int32_t num_seqs, int num_steps, bool async) {
   };
   for (int i = 0; i < 200; ++i) step(i);
   std::vector<double> rounds;
+  rounds.reserve(5);
   long allocations = 0;
   std::size_t rows = 0;
   for (int round = 0; round < 5; ++round) {

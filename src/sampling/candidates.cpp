@@ -74,6 +74,7 @@ void keep_best(Candidates* c, float floor, double limit, Measure measure) {
   while (bucket < kBuckets - 1 && before + total[static_cast<std::size_t>(bucket)] < limit) {
     before += total[static_cast<std::size_t>(bucket++)];
   }
+  c->edge.reserve(count);  // once: how many are likely varies from row to row
   c->edge.resize(num_likely);
   std::size_t num_edge = 0;
   for (const std::uint32_t i : c->likely) {

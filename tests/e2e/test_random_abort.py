@@ -15,7 +15,7 @@ from quire_process import ROOT
 NUM_REQUESTS = int(os.environ.get("QUIRE_SOAK_REQUESTS", "200"))
 CLIENTS = 24
 VOCAB = 512  # of the tiny model
-SERVED = ["--max-model-len", "256", "--max-num-seqs", "12", "--num-gpu-blocks-override", "30", "--scheduling-policy", "priority"]
+SERVED = ["--max-model-len", "256", "--max-num-seqs", "12", "--num-gpu-blocks-override", "16", "--scheduling-policy", "priority"]
 # Most that the server may grow from a fifth of the requests on.
 MOST_GROWTH_MB = 8
 
