@@ -161,11 +161,11 @@ test-tokenizers: build model ## tokenizers and chat templates against the Python
 .PHONY: test-json-schema
 test-json-schema: build ## answers under the schemas of the official JSON-Schema test suite validate (installs jsonschema)
 	python3 -m venv .cache/json-schema/venv
-	.cache/json-schema/venv/bin/pip install -q jsonschema==4.26.0
+	.cache/json-schema/venv/bin/pip install -q "jsonschema[format-nongpl]==4.26.0"
 	.cache/json-schema/venv/bin/python scripts/json_schema_suite.py
 
 .PHONY: fuzz
-fuzz: .venv/setup.stamp ## fuzz the readers, FUZZ_SECONDS each (default 600)
+fuzz: .venv/setup.stamp ## fuzz what reads bytes from outside, FUZZ_SECONDS each (default 600)
 	scripts/setup.sh fuzz
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 

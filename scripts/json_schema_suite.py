@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Answers made under a schema are valid: the official JSON-Schema test suite against `jsonschema`.
 
-    scripts/json_schema_suite.py [--samples N] [--per-keyword N] [--draft draft2020-12] [--suite FOLDER]
+    scripts/json_schema_suite.py [--samples N] [--per-keyword N] [--draft DRAFT ...] [--suite FOLDER]
 
-Every schema of the suite is compiled. Of those that are accepted: random-logit answers must validate, and the suite's
-invalid instances must not be taken. Each keyword that occurs in an accepted schema gets at least --per-keyword answers.
-Without --suite the suite is taken from the source package of `jsonschema`. Fails on any answer that does not validate."""
+Every schema of the suite is compiled, in each draft. Of those that are accepted: random-logit answers must validate,
+formats included, and the suite's invalid instances must not be taken. Each keyword that occurs in an accepted schema of
+a draft gets at least --per-keyword answers. Without --suite the suite is taken from the source package of `jsonschema`.
+Fails on any answer that does not validate."""
 import argparse
 import collections
+import concurrent.futures
 import decimal
+import importlib.metadata
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,15 +28,24 @@ VALIDATORS = {"draft4": jsonschema.Draft4Validator, "draft6": jsonschema.Draft6V
               "draft7": jsonschema.Draft7Validator, "draft2019-09": jsonschema.Draft201909Validator,
               "draft2020-12": jsonschema.Draft202012Validator}
 ANNOTATIONS = {"$schema", "$comment", "title", "description", "default", "examples"}
+SHOWN = 40
 
 
 def fetch(folder):
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "jsonschema",
-                    "-d", folder, f"jsonschema=={jsonschema.__version__}"], check=True)
+                    "-d", folder, f"jsonschema=={importlib.metadata.version('jsonschema')}"], check=True)
     archive = next(pathlib.Path(folder).glob("jsonschema-*.tar.gz"))
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
     return next(pathlib.Path(folder).glob("jsonschema-*/json"))
+
+
+def groups_of(suite, draft):
+    """(file, whether formats are asserted, schema with its tests)"""
+    folder = suite / "tests" / draft
+    for file in sorted(folder.glob("*.json")) + sorted(folder.glob("optional/format/*.json")):
+        for group in json.loads(file.read_text()):
+            yield file.name, file.parent.name == "format", group
 
 
 def keywords(schema):
@@ -60,75 +73,109 @@ def ask(tool, lines):
     return [json.loads(line) for line in run.stdout.split("\n") if line]  # a sample may hold other line ends
 
 
-decimal.getcontext().prec = 1000
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--per-keyword", type=int, default=1000)
-    parser.add_argument("--draft", default="draft2020-12", choices=VALIDATORS)
-    parser.add_argument("--suite", type=pathlib.Path)
-    parser.add_argument("--tool", type=pathlib.Path, default=TOOL)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        suite = args.suite or fetch(folder)
-        groups = [(file.name, group) for file in sorted((suite / "tests" / args.draft).glob("*.json"))
-                  for group in json.loads(file.read_text())]
-    validator = VALIDATORS[args.draft]
-
-    lines = [{"schema": group["schema"], "count": args.samples, "seed": i,
-              "texts": [json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False) for test in group["tests"]]}
-             for i, (_, group) in enumerate(groups)]
-    answers = ask(args.tool, lines)
-    accepted = [i for i, answer in enumerate(answers) if "error" not in answer]
-    made = collections.Counter()
-    for i in accepted:
-        for keyword in set(keywords(groups[i][1]["schema"])):
-            made[keyword] += len(answers[i]["samples"])
-    # More answers for keywords that the suite has few schemas of.
-    again = {}
-    for keyword, count in made.items():
-        having = [i for i in accepted if keyword in set(keywords(groups[i][1]["schema"])) and answers[i]["samples"]]
-        for i in having:
-            again[i] = max(again.get(i, 0), -(-(args.per_keyword - count) // len(having)))
-    more = [i for i, count in again.items() if count > 0]
-    for i, answer in zip(more, ask(args.tool, [{**lines[i], "count": int(1.5 * again[i]) + 5, "seed": 10**6 + i, "texts": []} for i in more])):
-        answers[i]["samples"] += answer["samples"]
-        answers[i]["failed"] += answer["failed"]
-
-    wrong, invalid_taken, valid_taken, valid, failed, cut, samples = [], [], 0, 0, [], 0, 0
-    per_keyword = collections.Counter()
-    for i in accepted:
-        file, group = groups[i]
-        checker = validator(json.loads(json.dumps(group["schema"]), parse_float=number))
-        for text in answers[i]["samples"]:
-            samples += 1
+def check(job):
+    """One worker's share of a draft: the answers of the tool, and what is wrong with their samples."""
+    draft, tool, schemas, lines = job
+    decimal.getcontext().prec = 1000
+    validator = VALIDATORS[draft]
+    answers = ask(tool, lines)
+    for schema, answer in zip(schemas, answers):
+        checker = validator(json.loads(json.dumps(schema), parse_float=number), format_checker=validator.FORMAT_CHECKER)
+        answer["wrong"] = []
+        for text in answer.get("samples", []):
             try:
                 error = next(checker.iter_errors(json.loads(text, parse_float=number)), None)
                 reason = error and error.message
             except ValueError as exception:
                 reason = f"not JSON: {exception}"
             if reason:
-                wrong.append((file, group["description"], text[:200], reason[:200]))
-        for keyword in set(keywords(group["schema"])):
-            per_keyword[keyword] += len(answers[i]["samples"])
-        for test, taken in zip(group["tests"], answers[i]["takes"]):
-            if test["valid"]:
-                valid, valid_taken = valid + 1, valid_taken + taken
-            elif taken:
-                invalid_taken.append((file, group["description"], json.dumps(test["data"])[:200]))
-        failed += [(file, group["description"], error[:200]) for error in answers[i]["failed"]]
-        cut += answers[i]["cut"]
+                answer["wrong"].append((text[:200], reason[:200]))
+        answer["samples"] = len(answer.get("samples", []))
+    return answers
 
-    print(f"{args.draft}: {len(groups)} schemas, {len(accepted)} accepted, {len(groups) - len(accepted)} refused")
-    print(f"{samples} answers validated, {len(wrong)} wrong, {cut} cut off, {len(failed)} matchers failed")
-    print(f"instances of accepted schemas: {len(invalid_taken)} invalid ones taken, {valid_taken} of {valid} valid ones taken")
-    print("answers by keyword: " + ", ".join(f"{k} {n}" for k, n in sorted(per_keyword.items())))
-    for title, entries in (("WRONG", wrong), ("INVALID TAKEN", invalid_taken), ("FAILED", failed)):
-        for entry in entries[:40]:
-            print(title, *entry, sep=" | ")
-    sys.exit(1 if wrong or invalid_taken or failed else 0)
+
+class Draft:
+    def __init__(self, name, suite, options, pool, workers):
+        self.name, self.options, self.pool, self.workers = name, options, pool, workers
+        self.groups = list(groups_of(suite, name))
+        self.keywords = [set(keywords(group["schema"])) for _, _, group in self.groups]
+
+    def ask(self, lines, numbers):
+        """Answers in the order of lines; each worker takes every n-th."""
+        schemas = [self.groups[i][2]["schema"] for i in numbers]
+        jobs = [(self.name, self.options.tool, schemas[w::self.workers], lines[w::self.workers])
+                for w in range(self.workers)]
+        out = [None] * len(lines)
+        for w, answers in enumerate(self.pool.map(check, jobs)):
+            out[w::self.workers] = answers
+        return out
+
+    def run(self):
+        lines = [{"schema": group["schema"], "count": self.options.samples, "seed": i,
+                  "texts": [json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False) for test in group["tests"]]}
+                 for i, (_, _, group) in enumerate(self.groups)]
+        self.answers = self.ask(lines, range(len(lines)))
+        self.accepted = [i for i, answer in enumerate(self.answers) if "error" not in answer]
+        again = {}
+        for keyword, count in self.per_keyword().items():
+            having = [i for i in self.accepted if keyword in self.keywords[i] and self.answers[i]["samples"]]
+            for i in having:
+                again[i] = max(again.get(i, 0), -(-(self.options.per_keyword - count) // len(having)))
+        more = [i for i, count in again.items() if count > 0]
+        wanted = [{**lines[i], "count": int(1.5 * again[i]) + 5, "seed": 10**6 + i, "texts": []} for i in more]
+        for i, answer in zip(more, self.ask(wanted, more)):
+            for key in ("samples", "failed", "wrong", "cut"):
+                self.answers[i][key] += answer[key]
+        return self.report()
+
+    def per_keyword(self):
+        made = collections.Counter()
+        for i in self.accepted:
+            for keyword in self.keywords[i]:
+                made[keyword] += self.answers[i]["samples"]
+        return made
+
+    def report(self):
+        wrong, taken, failed, few, valid, valid_taken = [], [], [], [], 0, 0
+        for i in self.accepted:
+            file, asserts_formats, group = self.groups[i]
+            answer, place = self.answers[i], (file, group["description"])
+            wrong += [(*place, *entry) for entry in answer["wrong"]]
+            failed += [(*place, error[:200]) for error in answer["failed"]]
+            for test, is_taken in zip(group["tests"], answer["takes"]):
+                if test["valid"]:
+                    valid, valid_taken = valid + 1, valid_taken + is_taken
+                elif is_taken:
+                    taken.append((*place, json.dumps(test["data"])[:200]))
+        counts = self.per_keyword()
+        few = [(keyword, count) for keyword, count in counts.items() if 0 < count < self.options.per_keyword]
+        samples = sum(self.answers[i]["samples"] for i in self.accepted)
+        cut = sum(self.answers[i]["cut"] for i in self.accepted)
+        print(f"{self.name}: {len(self.groups)} schemas, {len(self.accepted)} accepted, "
+              f"{len(self.groups) - len(self.accepted)} refused")
+        print(f"  {samples} answers validated, {len(wrong)} wrong, {cut} cut off, {len(failed)} matchers failed")
+        print(f"  instances of accepted schemas: {len(taken)} invalid ones taken, {valid_taken} of {valid} valid ones taken")
+        print("  answers by keyword: " + ", ".join(f"{k} {n}" for k, n in sorted(counts.items())))
+        for title, entries in (("WRONG", wrong), ("INVALID TAKEN", taken), ("FAILED", failed), ("TOO FEW", few)):
+            for entry in entries[:SHOWN]:
+                print("  " + title, *entry, sep=" | ")
+        sys.stdout.flush()
+        return not (wrong or taken or failed or few)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=20, help="answers per schema at least")
+    parser.add_argument("--per-keyword", type=int, default=1000)
+    parser.add_argument("--draft", nargs="+", default=list(VALIDATORS), choices=VALIDATORS)
+    parser.add_argument("--suite", type=pathlib.Path)
+    parser.add_argument("--tool", type=pathlib.Path, default=TOOL)
+    options = parser.parse_args()
+    workers = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ProcessPoolExecutor(workers) as pool:
+        suite = options.suite or fetch(folder)
+        good = [Draft(name, suite, options, pool, workers).run() for name in options.draft]
+    sys.exit(0 if all(good) else 1)
 
 
 if __name__ == "__main__":
