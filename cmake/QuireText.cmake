@@ -22,14 +22,30 @@ endif()
 
 set(quire_text_dir "${CMAKE_SOURCE_DIR}/crates/quire-text")
 set(quire_text_target_dir "${CMAKE_SOURCE_DIR}/target")
-set(quire_text_lib "${quire_text_target_dir}/release/libquire_text.a")
+set(quire_text_profile_dir "${quire_text_target_dir}/release")
+set(quire_text_cargo "${QUIRE_CARGO}")
+set(quire_text_flags "")
+if(QUIRE_FUZZ)
+  # With the coverage that libFuzzer reads; build scripts and macros, which run here, stay without it.
+  set(quire_text_target_dir "${CMAKE_BINARY_DIR}/target")
+  execute_process(COMMAND "${QUIRE_CARGO}" -vV OUTPUT_VARIABLE quire_cargo_version)
+  string(REGEX MATCH "host: ([^\n]+)" _ "${quire_cargo_version}")
+  set(quire_text_flags --target "${CMAKE_MATCH_1}")
+  set(quire_text_profile_dir "${quire_text_target_dir}/${CMAKE_MATCH_1}/release")
+  set(coverage -Cpasses=sancov-module)
+  foreach(option level=4 inline-8bit-counters pc-table trace-compares)
+    string(APPEND coverage " -Cllvm-args=-sanitizer-coverage-${option}")
+  endforeach()
+  set(quire_text_cargo "${CMAKE_COMMAND}" -E env "RUSTFLAGS=${coverage}" "${QUIRE_CARGO}")
+endif()
+set(quire_text_lib "${quire_text_profile_dir}/libquire_text.a")
 set(quire_text_include "${quire_text_target_dir}/cxxbridge")
 set(quire_text_stamp "${CMAKE_BINARY_DIR}/quire_text.stamp")
 file(GLOB_RECURSE quire_text_sources CONFIGURE_DEPENDS "${quire_text_dir}/src/*.rs")
 add_custom_command(
   OUTPUT "${quire_text_stamp}"
   BYPRODUCTS "${quire_text_lib}" "${quire_text_include}/quire-text/src/lib.rs.h"
-  COMMAND "${QUIRE_CARGO}" build --release --locked --quiet
+  COMMAND ${quire_text_cargo} build --release --locked --quiet ${quire_text_flags}
           --manifest-path "${quire_text_dir}/Cargo.toml" --target-dir "${quire_text_target_dir}"
   COMMAND "${CMAKE_COMMAND}" -E touch "${quire_text_stamp}"
   DEPENDS ${quire_text_sources} "${quire_text_dir}/Cargo.toml" "${quire_text_dir}/Cargo.lock"

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "json_mutator.h"
 #include "text/grammar.h"
 #include "text/test_vocab.h"
 
@@ -39,7 +41,25 @@ void follow(const quire::Grammar& grammar, std::uint32_t choice) {
   }
 }
 
+// Keywords of schemas and structural tags, those that aren't enforced among them.
+const std::vector<std::string>& names() {
+  static const std::vector<std::string> kNames{
+      "type", "enum", "const", "properties", "required", "additionalProperties", "items",
+      "patternProperties", "minProperties", "maxProperties", "prefixItems", "additionalItems",
+      "minItems", "maxItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum",
+      "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "$ref",
+      "$defs", "definitions", "$id", "$anchor", "not", "if", "then", "uniqueItems", "nullable",
+      "dependentRequired", "structures", "triggers", "begin", "end", "schema", "content", "elements",
+      "tags", "value", "json_schema", "separator", "at_least_one", "stop_after_first", "a", "b"};
+  return kNames;
+}
+
 }  // namespace
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  return quire::fuzz::mutate_json(data, size, max_size, seed, 1, names());
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Fixture& fixture = *new Fixture();

@@ -17,8 +17,8 @@ targets=("$@")
 [ ${#targets[@]} -gt 0 ] || { echo "fuzz: no target was built" >&2; exit 1; }
 for target in "${targets[@]}"; do
   name=${target%_fuzz}
-  dict=fuzz/json.dict
-  [ "$name" = gguf ] && dict=fuzz/gguf.dict
+  dict=fuzz/$name.dict
+  [ -e "$dict" ] || dict=fuzz/json.dict
   work=build-fuzz/corpus/$target
   mkdir -p "$work"
   echo "fuzz: $target for $seconds s"
