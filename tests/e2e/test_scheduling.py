@@ -196,7 +196,7 @@ def test_side_by_side_prompts_and_step_times_change_no_text(start, model, server
 
 
 def test_planning_ahead_changes_no_answer(start, model, server):
-    other = start(model, "--max-model-len", "2048", "--served-model-name", "smollm2", "--async-scheduling",
+    other = start(model, "--max-model-len", "512", "--served-model-name", "smollm2", "--async-scheduling",
                   "--num-gpu-blocks-override", "24", "--max-num-batched-tokens", "64")
     kinds = [{}, {"temperature": 1, "seed": 3, "n": 3}, {"use_beam_search": True, "n": 3, "best_of": 3},
              {"logprobs": 2, "prompt_logprobs": 1}, {"repetition_penalty": 1.3, "bad_words": ["sea"]},
