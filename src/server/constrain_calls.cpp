@@ -28,7 +28,8 @@ Status check_beams(const ChatRequest& request) {
   return field_error(field, "{} is not possible with `use_beam_search` = true", what);
 }
 
-// One by one first: an error then speaks of the function's own schema.
+// When the grammar of all calls is refused: one by one, so that the error speaks of the function's
+// own schema.
 Status check_schemas(const ProtocolContext& context, const ToolsInput& tools) {
   for (std::size_t i = 0; i < tools.functions.size(); ++i) {
     const ToolFunction& function = tools.functions[i];
@@ -92,12 +93,18 @@ Result<Constrained> constrain_calls(const ProtocolContext& context, ChatRequest&
   const Dialect& dialect = context.dialect->dialect;
   // Where calls are not read, none is written.
   const bool strict = any_strict(tools) && !dialect.tools.empty() && !request.grammar;
-  const bool harmony = is_harmony(dialect);
-  if (tools.forced() || strict) QUIRE_TRY(check_schemas(context, tools));
-  if (harmony && (tools.forced() || strict || request.thinking_token_budget >= 0))
-    return constrain_harmony(context, request);
-  if (tools.forced() || strict) return constrain_family(context, request);
-  return Constrained::kNo;
+  Constrained out = Constrained::kNo;
+  if (is_harmony(dialect) && (tools.forced() || strict || request.thinking_token_budget >= 0)) {
+    QUIRE_ASSIGN(out, constrain_harmony(context, request));
+  } else if (tools.forced() || strict) {
+    QUIRE_ASSIGN(out, constrain_family(context, request));
+  } else {
+    return Constrained::kNo;
+  }
+  const auto whole = compile_grammar(context, request);
+  if (whole) return out;
+  if (whole.error().code == ErrorCode::kInvalidArgument) QUIRE_TRY(check_schemas(context, tools));
+  return tl::unexpected(whole.error());
 }
 
 }  // namespace quire

@@ -249,6 +249,16 @@ TEST_F(CallsGrammarTest, StrictFunctionsLeaveTextFree) {
   }
 }
 
+TEST_F(CallsGrammarTest, QwensCallsAreHeldWithoutTheirOuterMarkToo) {
+  const auto spec = calls_grammar(*call_form("qwen3_coder", ""),
+                                  tools_of(kFunctions, ToolChoice::kAuto), true, false)
+                        .value();
+  const std::string begin =
+      "So.\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n";
+  EXPECT_TRUE(takes(spec, begin + "3\n</parameter>\n</function>\n</tool_call>")) << stopped_at_;
+  EXPECT_FALSE(takes(spec, begin + "x"));
+}
+
 TEST_F(CallsGrammarTest, BareTextKeepsToItsSchema) {
   const auto spec = calls_grammar(*call_form("seed_oss", ""),
                                   tools_of(kFunctions, ToolChoice::kRequired), true, false)
