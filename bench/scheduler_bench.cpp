@@ -2,28 +2,13 @@
 // that generate; steps planned one after the other, and ahead. Prints one line of JSON for each:
 // microseconds per sequence and step, and allocations per step.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
+#include "base/allocation_count.h"
 #include "engine/scheduler.h"
-
-namespace {
-std::atomic<long> num_allocations{0};
-}
-
-// Not inlined: the compiler would see free() meet new and warn.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++num_allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace quire {
 namespace {
@@ -71,14 +56,14 @@ void run(std::int32_t num_seqs, int num_steps, bool async) {
   for (int i = 0; i < 200; ++i) step(i);
   std::vector<double> rounds;
   rounds.reserve(5);
-  long allocations = 0;
+  std::int64_t allocations = 0;
   std::size_t rows = 0;
   for (int round = 0; round < 5; ++round) {
-    const long before = num_allocations;
+    const std::int64_t before = allocation_count::of_all_threads;
     const double begin = seconds();
     for (int i = 0; i < num_steps; ++i) rows = step(200 + round * num_steps + i);
     rounds.push_back((seconds() - begin) / num_steps);
-    allocations += num_allocations - before;
+    allocations += allocation_count::of_all_threads - before;
   }
   std::sort(rounds.begin(), rounds.end());
   std::printf(

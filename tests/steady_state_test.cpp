@@ -2,30 +2,8 @@
 // logits, draws and results. Counts operator new on all threads.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "base/allocation_count.h"
 #include "step_driver.h"
-
-namespace {
-std::atomic<std::int64_t> num_allocations{0};
-}
-
-// NOLINTBEGIN: replacements of the global operators; not inlined, or GCC sees free meet a new
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  num_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-// Of stable_sort, for one. AddressSanitizer's own would meet the free() below.
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  num_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(size == 0 ? 1 : size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-// NOLINTEND
 
 namespace quire {
 namespace {
@@ -63,7 +41,7 @@ TEST_P(SteadyState, AStepAllocatesNothing) {
   std::vector<SequenceUpdate> updates;
   std::int64_t before = 0;
   for (int step = 1; step <= kToStep; ++step) {
-    if (step == kFromStep) before = num_allocations;
+    if (step == kFromStep) before = allocation_count::of_all_threads;
     StepPlan plan = scheduler.plan(step, {});
     model.runner->submit(plan);
     model.runner->sample({});
@@ -72,7 +50,7 @@ TEST_P(SteadyState, AStepAllocatesNothing) {
     EXPECT_EQ(updates.size(), static_cast<std::size_t>(kSequences));
     scheduler.recycle(std::move(plan));
   }
-  EXPECT_EQ(num_allocations - before, 0);
+  EXPECT_EQ(allocation_count::of_all_threads - before, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SteadyState,

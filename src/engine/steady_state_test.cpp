@@ -4,31 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "base/allocation_count.h"
 #include "base/clock.h"
 #include "engine/engine_test_util.h"
-
-namespace {
-thread_local std::int64_t num_allocations = 0;
-}
-
-// NOLINTBEGIN: replacements of the global operators; not inlined, or GCC sees free meet a new
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++num_allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-// Of stable_sort, for one. AddressSanitizer's own would meet the free() below.
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++num_allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-// NOLINTEND
 
 namespace quire {
 namespace {
@@ -40,8 +20,8 @@ constexpr int kSequences = 16, kTokens = 900;
 class Watch {
  public:
   void step(int number) {
-    if (number == kFromStep) before_ = num_allocations;
-    if (number == kToStep) found_ = num_allocations - before_;
+    if (number == kFromStep) before_ = allocation_count::of_this_thread;
+    if (number == kToStep) found_ = allocation_count::of_this_thread - before_;
   }
   std::int64_t found() const { return found_; }
 

@@ -2,31 +2,11 @@
 // thread that samples.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <vector>
 
+#include "base/allocation_count.h"
 #include "sampling/sampler.h"
-
-namespace {
-thread_local std::int64_t num_allocations = 0;
-}
-
-// NOLINTBEGIN: replacements of the global operators; not inlined, or GCC sees free meet a new
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++num_allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-// Of stable_sort, for one. AddressSanitizer's own would meet the free() below.
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++num_allocations;
-  return std::malloc(size == 0 ? 1 : size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-// NOLINTEND
 
 namespace quire {
 namespace {
@@ -63,12 +43,12 @@ TEST(Sampler, AllocatesNothingPerToken) {
     TokenLogprobs logprobs;
     std::int64_t before = 0;
     for (int step = 0; step < 600; ++step) {
-      if (step == 300) before = num_allocations;
+      if (step == 300) before = allocation_count::of_this_thread;
       std::copy(rows[static_cast<std::size_t>(step) % 16].begin(),
                 rows[static_cast<std::size_t>(step) % 16].end(), row.begin());
       sampler.sample(SlotId{0}, row, {}, &logprobs);
     }
-    EXPECT_EQ(num_allocations, before) << "variant " << variant;
+    EXPECT_EQ(allocation_count::of_this_thread, before) << "variant " << variant;
   }
 }
 

@@ -1,33 +1,8 @@
 // Nothing is allocated in a step: operator new is counted while the operations run.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "backend/cpu/testing.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12, where it inlines one of these and not the other, takes the pair for a mismatch.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-
-namespace {
-std::atomic<std::int64_t> g_allocations{0};
-}
-
-void* operator new(std::size_t bytes) {
-  g_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(bytes > 0 ? bytes : 1)) return p;
-  throw std::bad_alloc();
-}
-// Of stable_sort, for one. AddressSanitizer's own would meet the free() below.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  g_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes > 0 ? bytes : 1);
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "base/allocation_count.h"
 
 namespace quire {
 namespace {
@@ -61,7 +36,7 @@ TEST(CpuBackend, AStepAllocatesNothing) {
   params.head_dim = params.v_head_dim = kDim;
   const BlockCopy copy{0, 1, 2, 7};
 
-  const std::int64_t before = g_allocations;
+  const std::int64_t before = allocation_count::of_all_threads;
   for (int step = 0; step < 3; ++step) {
     backend->embed(view, ids, x.data());
     backend->norm(testing_support::rms_norm(table.data(), kHidden), x.data(), kRows, x.data());
@@ -72,7 +47,7 @@ TEST(CpuBackend, AStepAllocatesNothing) {
     backend->activate({}, qkv.data(), kRows, kHidden, out.data());
     backend->copy_blocks(std::span(&copy, 1), *cache);
   }
-  EXPECT_EQ(g_allocations - before, 0);
+  EXPECT_EQ(allocation_count::of_all_threads - before, 0);
 }
 
 }  // namespace
