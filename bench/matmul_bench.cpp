@@ -1,6 +1,7 @@
 // The matrix products of one layer of real models, by type of weights and number of rows, as
-// fractions of what this machine could do at most: the larger of the time to read the weights and the
-// time of the multiply-adds at the peak of the dot instruction. Both are measured in the same run.
+// fractions of what this machine could do at most: the larger of the time to read the weights and
+// the time of the multiply-adds at the peak of the dot instruction. Both are measured in the same
+// run.
 //   matmul_bench [--kernels T] [--threads N] [--types a,b] [--rows 1,8] [--models a,b] [--each]
 //   matmul_bench --peaks
 // What is timed is the backend's whole product: activations into the kernel's form, threads woken,
@@ -34,8 +35,8 @@ const std::vector<Model> kModels = {
     {"0.5B", {{"qkv", 896, 1152}, {"o", 896, 896}, {"gate_up", 896, 9728}, {"down", 4864, 896}}},
     {"1.5B",
      {{"qkv", 1536, 2048}, {"o", 1536, 1536}, {"gate_up", 1536, 17920}, {"down", 8960, 1536}}}};
-constexpr DType kTypes[] = {DType::kBF16, DType::kQ8_0,   DType::kQ4_0,    DType::kQ4_1,
-                            DType::kQ5_0, DType::kQ4_K,   DType::kQ5_K,    DType::kQ6_K,
+constexpr DType kTypes[] = {DType::kBF16,  DType::kQ8_0,   DType::kQ4_0,   DType::kQ4_1,
+                            DType::kQ5_0,  DType::kQ4_K,   DType::kQ5_K,   DType::kQ6_K,
                             DType::kMXFP4, DType::kG4_128, DType::kG8_128, DType::kF8_128};
 
 struct Options {

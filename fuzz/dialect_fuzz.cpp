@@ -51,22 +51,33 @@ Whole read(const quire::ReplyOptions& options, std::string_view text,
 }
 
 std::shared_ptr<const quire::ToolSet> tools() {
-  return std::make_shared<const quire::ToolSet>(
-      quire::ToolSet::from_json(boost::json::parse(R"([
+  return std::make_shared<const quire::ToolSet>(quire::ToolSet::from_json(boost::json::parse(R"([
         {"type": "function", "function": {"name": "get_weather", "parameters": {"properties": {
           "city": {"type": "string"}, "days": {"type": "integer"}, "flags": {"type": "array"},
           "note": {"type": ["string", "null"]}, "x": {"type": "number"}, "o": {"type": "object"}}}}},
         {"type": "function", "function": {"name": "ping"}}])")
-                                    .as_array()));
+                                                                              .as_array()));
 }
 
 // All texts that mean something to some family.
 const std::vector<std::string>& marks() {
   static const std::vector<std::string> kMarks = [] {
-    std::vector<std::string> out{"ping", "get_weather", "city", "days", "\"name\"", "\"arguments\"",
-                                 "{\"name\": \"ping\", \"arguments\": {}}", "<function=ping>",
-                                 "</function>", "<parameter=city>", "</parameter>", "ping()",
-                                 "[ping(city='a')]", "```", "call:ping{", "to=functions.ping"};
+    std::vector<std::string> out{"ping",
+                                 "get_weather",
+                                 "city",
+                                 "days",
+                                 "\"name\"",
+                                 "\"arguments\"",
+                                 "{\"name\": \"ping\", \"arguments\": {}}",
+                                 "<function=ping>",
+                                 "</function>",
+                                 "<parameter=city>",
+                                 "</parameter>",
+                                 "ping()",
+                                 "[ping(city='a')]",
+                                 "```",
+                                 "call:ping{",
+                                 "to=functions.ping"};
     for (const auto tool : quire::tool_parser_names())
       for (const auto mark : quire::marks_of({std::string(tool), ""})) out.emplace_back(mark);
     for (const auto reasoning : quire::reasoning_parser_names())

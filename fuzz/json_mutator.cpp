@@ -15,11 +15,35 @@ namespace {
 namespace json = boost::json;
 using Random = std::minstd_rand;
 
-constexpr const char* kValues[] = {
-    "null", "true", "false", "0", "1", "-1", "2147483648", "9223372036854775807", "1e308", "0.5",
-    "-0.0", "\"\"", "\"a\"", "\"\\u0000\"", "\"\\ud83d\\ude00\"", "[]", "{}", "[[]]", "[0, 1]",
-    "[\"a\", \"b\"]", "{\"type\": \"string\"}", "{\"type\": \"object\"}", "{\"$ref\": \"#\"}",
-    "\"user\"", "\"assistant\"", "\"tool\"", "\"function\"", "\"json_schema\"", "\"required\""};
+constexpr const char* kValues[] = {"null",
+                                   "true",
+                                   "false",
+                                   "0",
+                                   "1",
+                                   "-1",
+                                   "2147483648",
+                                   "9223372036854775807",
+                                   "1e308",
+                                   "0.5",
+                                   "-0.0",
+                                   "\"\"",
+                                   "\"a\"",
+                                   "\"\\u0000\"",
+                                   "\"\\ud83d\\ude00\"",
+                                   "[]",
+                                   "{}",
+                                   "[[]]",
+                                   "[0, 1]",
+                                   "[\"a\", \"b\"]",
+                                   "{\"type\": \"string\"}",
+                                   "{\"type\": \"object\"}",
+                                   "{\"$ref\": \"#\"}",
+                                   "\"user\"",
+                                   "\"assistant\"",
+                                   "\"tool\"",
+                                   "\"function\"",
+                                   "\"json_schema\"",
+                                   "\"required\""};
 
 template <class List>
 auto& pick(List& list, Random& random) {
@@ -70,8 +94,8 @@ void change(json::value& root, std::size_t max_size, Random& random,
             std::span<const std::string> names) {
   std::vector<json::value*> all;
   collect(root, &all);
-  const json::value other = random() % 2 == 0 ? json::parse(pick(kValues, random))
-                                              : json::value(*pick(all, random));
+  const json::value other =
+      random() % 2 == 0 ? json::parse(pick(kValues, random)) : json::value(*pick(all, random));
   json::value& value = *pick(all, random);
   switch (random() % 8) {
     case 0:

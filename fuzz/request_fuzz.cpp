@@ -68,10 +68,12 @@ struct Fixture {
                                tokenize_fields(), detokenize_fields()})
       for (const FieldInfo& field : fields) names.emplace_back(field.name);
     for (const char* name :
-         {"role", "content", "text", "type", "tool_calls", "tool_call_id", "function", "name",
-          "arguments", "parameters", "id", "properties", "required", "items", "enum", "anyOf",
-          "$ref", "$defs", "json_schema", "schema", "strict", "json", "regex", "choice", "grammar",
-          "structural_tag", "format", "elements", "begin", "end", "triggers", "include_usage"})
+         {"role",        "content",        "text",      "type",       "tool_calls", "tool_call_id",
+          "function",    "name",           "arguments", "parameters", "id",         "properties",
+          "required",    "items",          "enum",      "anyOf",      "$ref",       "$defs",
+          "json_schema", "schema",         "strict",    "json",       "regex",      "choice",
+          "grammar",     "structural_tag", "format",    "elements",   "begin",      "end",
+          "triggers",    "include_usage"})
       names.emplace_back(name);
   }
   const TokenId end = 258;
@@ -134,7 +136,8 @@ OutputDelta next_delta(const Request& request, std::string_view script, std::siz
   if (at == 0 && request.sampling->prompt_logprobs >= 0) {
     out.has_prompt_logprobs = true;
     for (std::size_t p = 1; p < request.prompt->size(); ++p)
-      out.prompt_logprobs.push_back(scores((*request.prompt)[p], request.sampling->prompt_logprobs));
+      out.prompt_logprobs.push_back(
+          scores((*request.prompt)[p], request.sampling->prompt_logprobs));
   }
   if (request.sampling->pooling != Pooling::kNone) out.embedding = {3, 4, 12};
   out.prompt_tokens = static_cast<std::int32_t>(request.prompt->size());

@@ -207,8 +207,8 @@ struct AmxBlock {
           output_at(args, row + r, panel.column + column, carry + r * kCarryStride + column, g == 0,
                     g + count == groups);
       with_rows<kAmxLeastTile, kAmxMostRows>(tile, [&]<int kRows>() {
-        const UnpackedSource<T> source{scratch->codes, scratch->scales, scratch->minimums,
-                                       scratch->offsets, {}};
+        const UnpackedSource<T> source{
+            scratch->codes, scratch->scales, scratch->minimums, scratch->offsets, {}};
         amx_tile<T, kRows>(source, at, count, strips, out);
       });
     }

@@ -157,8 +157,8 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
     }
   } else if constexpr (!is_float_kind<kind>) {
     using T = Traits<kind>;
-    const PackedSource<kind> source{panel.base + strip * T::kUnitBytes,
-                                    panel.strips * T::kUnitBytes, {}};
+    const PackedSource<kind> source{
+        panel.base + strip * T::kUnitBytes, panel.strips * T::kUnitBytes, {}};
     for (int64_t g = 0; g < count / 32; ++g) {
       for (int s = 0; s < strips; ++s) {
         const PackedGroup<kind> group = source.at(k0 / 32 + g, s);

@@ -160,8 +160,7 @@ void int_direct(const MatmulArgs& args) {
               panel.base + g / T::kGroups * unit_stride + s * T::kUnitBytes, unit_stride, {}};
           for (int64_t r = 0, tile; r < block; r += tile) {
             tile = even_rows(block - r, D::kTileRows);
-            if (!stream)
-              source.ahead = fetch_part(next, unit_stride / T::kGroups, part++, parts);
+            if (!stream) source.ahead = fetch_part(next, unit_stride / T::kGroups, part++, parts);
             const TileOutput out =
                 output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
                           g == 0, g + count == groups);
@@ -251,9 +250,9 @@ void int_blocked(const MatmulArgs& args) {
                 output_at(args, row + r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s,
                           g == 0, g + count == groups);
             const IntRows rows = rows_at(args, row + r, g, start + r * kStartStride, kStartStride);
-            const UnpackedSource<T> unpacked{
-                scratch.codes, scratch.scales, scratch.minimums, scratch.offsets,
-                fetch_part(next, group_bytes, part++, parts)};
+            const UnpackedSource<T> unpacked{scratch.codes, scratch.scales, scratch.minimums,
+                                             scratch.offsets,
+                                             fetch_part(next, group_bytes, part++, parts)};
             with_rows<1, kIntTileRows>(tile, [&]<int kRows>() {
               int_unpacked_tile<T, kRows>(unpacked, rows, count, strips, out);
             });

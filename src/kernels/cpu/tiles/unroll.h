@@ -29,7 +29,9 @@ QUIRE_INLINE FetchAhead fetch_part(const uint8_t* base, int64_t step_bytes, int6
   const int64_t lines = (step_bytes + 63) / 64, share = (lines + parts - 1) / parts;
   const int64_t left = lines - part * share;
   return {base + part * share * 64, step_bytes,
-          static_cast<int>(left < 0 ? 0 : left < share ? left : share)};
+          static_cast<int>(left < 0       ? 0
+                           : left < share ? left
+                                          : share)};
 }
 
 // Values that were loaded before are loaded again, not kept in registers that others need.

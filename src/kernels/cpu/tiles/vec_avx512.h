@@ -141,14 +141,13 @@ QUIRE_INLINE F32 from_i8(const int8_t* p) {
 QUIRE_INLINE I32 load_e4m3_pairs(const uint8_t* p) {
   alignas(64) static constexpr uint16_t kSmall[32] = {0,      0x3b00, 0x3b80, 0x3bc0,
                                                       0x3c00, 0x3c20, 0x3c40, 0x3c60};
-  const __m512i v =
-      _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  const __m512i v = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   const __m512i magnitude = _mm512_and_si512(v, _mm512_set1_epi16(0x7f));
   const __m512i normal =
       _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4), _mm512_set1_epi16(120 << 7));
   const __mmask32 small = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(8));
-  const __m512i value = _mm512_mask_permutexvar_epi16(normal, small, magnitude,
-                                                      _mm512_load_si512(kSmall));
+  const __m512i value =
+      _mm512_mask_permutexvar_epi16(normal, small, magnitude, _mm512_load_si512(kSmall));
   const __m512i sign = _mm512_slli_epi16(_mm512_and_si512(v, _mm512_set1_epi16(0x80)), 8);
   return {_mm512_or_si512(value, sign)};
 }
