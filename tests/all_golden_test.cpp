@@ -20,16 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr float kExact = 5e-4f;      // largest error of a logit between float32 kernels
-constexpr float kKnifeEdge = 1e-3f;  // a greedy token may differ below this margin only
 constexpr float kHalfMargin = 0.3f;  // half precision: compared up to the first margin below this
 
-struct Case {
+struct GoldenCase {
   std::string model, golden;  // relative to the source tree
   GoldenOptions options;
   bool experts = false;  // half precision may choose others
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model; }
+std::ostream& operator<<(std::ostream& out, const GoldenCase& c) { return out << c.model; }
 
 json::object read_json(const std::string& path) {
   std::ifstream file(source_path(path));
@@ -37,18 +35,9 @@ json::object read_json(const std::string& path) {
   return json::parse(std::string(std::istreambuf_iterator<char>(file), {})).as_object();
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(source_path("tests/golden"))) {
-    if (fs::exists(entry.path() / "golden.json")) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Case case_of(const std::string& name, std::string model) {
+GoldenCase case_of(const std::string& name, std::string model) {
   const std::string folder = "tests/golden/" + name;
-  Case c{std::move(model), folder + "/golden.safetensors", {}, false};
+  GoldenCase c{std::move(model), folder + "/golden.safetensors", {}, false};
   const json::object golden = read_json(folder + "/golden.json");
   // Prompts whose past would have to be rotated again at every step: only their first token can be
   // compared.
@@ -61,22 +50,22 @@ Case case_of(const std::string& name, std::string model) {
   return c;
 }
 
-std::vector<Case> hugging_face_cases() {
-  std::vector<Case> cases;
-  for (const std::string& name : model_names())
+std::vector<GoldenCase> hugging_face_cases() {
+  std::vector<GoldenCase> cases;
+  for (const std::string& name : golden_names("tests/golden"))
     cases.push_back(case_of(name, "tests/golden/" + name));
   return cases;
 }
 
 // The twins that exist, each with the golden file that llama.cpp's reading of it gives.
-std::vector<Case> gguf_cases() {
+std::vector<GoldenCase> gguf_cases() {
   const json::object models = read_json("tests/golden-gguf/status.json").at("models").as_object();
-  std::vector<Case> cases;
+  std::vector<GoldenCase> cases;
   for (const auto& [key, value] : models) {
     const std::string name(key);
     const std::string file = "tests/golden-gguf/" + name + ".gguf";
     if (!fs::exists(source_path(file))) continue;
-    Case c = case_of(name, file);
+    GoldenCase c = case_of(name, file);
     if (const json::value* variant = value.as_object().if_contains("variant")) {
       c.golden = "tests/golden-gguf/" + std::string(variant->as_object().at("file").as_string());
     }
@@ -88,10 +77,10 @@ std::vector<Case> gguf_cases() {
   return cases;
 }
 
-std::vector<Case> quantized_cases() {
+std::vector<GoldenCase> quantized_cases() {
   const json::object models =
       read_json("tests/golden-gguf/status.json").at("quantized").as_object();
-  std::vector<Case> cases;
+  std::vector<GoldenCase> cases;
   for (const auto& [key, value] : models) {
     const std::string stem = "tests/golden-gguf/" + std::string(key);
     cases.push_back({stem + ".gguf", stem + ".golden.safetensors", {}, false});
@@ -99,7 +88,7 @@ std::vector<Case> quantized_cases() {
   return cases;
 }
 
-std::string test_name(const ::testing::TestParamInfo<Case>& info) {
+std::string test_name(const ::testing::TestParamInfo<GoldenCase>& info) {
   std::string name = fs::path(info.param.model).filename().string();
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -107,7 +96,7 @@ std::string test_name(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-GoldenResult run(const Case& c, const std::string& dtype, float stop_margin = 0) {
+GoldenResult run(const GoldenCase& c, const std::string& dtype, float stop_margin = 0) {
   EngineFlags flags;
   const Result<ModelFiles> files = open_model(source_path(c.model));
   if (!files) throw std::runtime_error(files.error().message);
@@ -127,21 +116,13 @@ GoldenResult run(const Case& c, const std::string& dtype, float stop_margin = 0)
 
 // Greedy tokens are the golden ones, but for the first whose margin is below this and what follows
 // it.
-void expect_tokens(const GoldenResult& result, float margin) {
-  for (std::size_t p = 0; p < result.first_difference.size(); ++p) {
-    EXPECT_TRUE(result.first_difference[p] < 0 || result.margins_at_difference[p] < margin)
-        << "prompt " << p << ", token " << result.first_difference[p] << ", margin "
-        << result.margins_at_difference[p];
-  }
-}
-
 double share_within(const GoldenResult& result, float bound) {
   const auto within = std::count_if(result.position_worst.begin(), result.position_worst.end(),
                                     [&](float error) { return error <= bound; });
   return static_cast<double>(within) / static_cast<double>(result.position_worst.size());
 }
 
-class AllGoldens : public ::testing::TestWithParam<Case> {};
+class AllGoldens : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(AllGoldens, Float32) {
   const GoldenResult result = run(GetParam(), "float32");
@@ -154,10 +135,10 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, AllGoldens, ::testing::ValuesIn(hugging_fa
 INSTANTIATE_TEST_SUITE_P(Gguf, AllGoldens, ::testing::ValuesIn(gguf_cases()), test_name);
 INSTANTIATE_TEST_SUITE_P(Quantized, AllGoldens, ::testing::ValuesIn(quantized_cases()), test_name);
 
-class HalfPrecision : public ::testing::TestWithParam<Case> {};
+class HalfPrecision : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(HalfPrecision, BFloat16) {
-  const Case& c = GetParam();
+  const GoldenCase& c = GetParam();
   const GoldenResult result = run(c, "bfloat16", kHalfMargin);
   if (c.experts) {
     EXPECT_LT(result.mean, 0.4);
@@ -171,7 +152,7 @@ TEST_P(HalfPrecision, BFloat16) {
 }
 
 TEST_P(HalfPrecision, Float16) {
-  const Case& c = GetParam();
+  const GoldenCase& c = GetParam();
   const GoldenResult result = run(c, "float16", kHalfMargin);
   if (c.experts) {
     // A flip in the routing moves all later positions: one model has 77 %, its errors those of

@@ -102,7 +102,7 @@ class FamilyRun {
   std::int32_t prompt_size_ = 0;
 };
 
-void expect_same_bits(const Followed& want, const Followed& got, const char* what) {
+void expect_same_choice(const Followed& want, const Followed& got, const char* what) {
   EXPECT_EQ(want.tokens, got.tokens) << what;
   EXPECT_GE(got.logits.size(), static_cast<std::size_t>(kMaxTokens - 1)) << what;
   for (const auto& [position, row] : got.logits) {
@@ -140,7 +140,7 @@ TEST_P(ForkInvariance, EveryChoiceIsWhatItIsAlone) {
         Family family =
             FamilyRun(*model.runner, context, prompt_of(length), temperature, options).run();
         for (std::uint32_t i = 0; i < kChoices; ++i)
-          expect_same_bits(alone[i], family.choices[i], what);
+          expect_same_choice(alone[i], family.choices[i], what);
         return family;
       };
       EXPECT_EQ(run(plenty, "together").prompt_tokens, length);

@@ -1,11 +1,15 @@
 #include "golden_check.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 
+#include "base/source_path.h"
 #include "step_driver.h"
 #include "weights/safetensors_file.h"
 
@@ -84,6 +88,24 @@ GoldenResult compare_with_golden(const LoadedModel& model, const std::string& go
   result.same_best /= static_cast<double>(result.position_worst.size());
   result.mean = sum / static_cast<double>(count);
   return result;
+}
+
+std::vector<std::string> golden_names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(source_path(folder))) {
+    if (std::filesystem::exists(entry.path() / "golden.json"))
+      names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void expect_tokens(const GoldenResult& result, float margin) {
+  for (std::size_t p = 0; p < result.first_difference.size(); ++p) {
+    EXPECT_TRUE(result.first_difference[p] < 0 || result.margins_at_difference[p] < margin)
+        << "prompt " << p << ", token " << result.first_difference[p] << ", margin "
+        << result.margins_at_difference[p];
+  }
 }
 
 }  // namespace quire

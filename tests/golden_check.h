@@ -34,4 +34,13 @@ struct GoldenResult {
 GoldenResult compare_with_golden(const LoadedModel& model, const std::string& golden,
                                  const GoldenOptions& options = {});
 
+inline constexpr float kExact = 5e-4f;      // largest error of a logit between float32 kernels
+inline constexpr float kKnifeEdge = 1e-3f;  // a greedy token may differ below this margin only
+
+// The models under a folder of the source tree that have a golden.json, sorted.
+std::vector<std::string> golden_names(const std::string& folder);
+
+// Every greedy continuation is the golden one up to a token whose margin is below this.
+void expect_tokens(const GoldenResult& result, float margin);
+
 }  // namespace quire

@@ -9,19 +9,19 @@
 namespace quire {
 namespace {
 
-struct Case {
+struct AutoCase {
   const char* model;   // relative to tests/
   const char* golden;  // relative to tests/
   float worst;         // bound of any logit's error
   float mean;          // bound of the mean error
   float top1;          // bound of the error of the best token's log-probability
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model; }
+std::ostream& operator<<(std::ostream& out, const AutoCase& c) { return out << c.model; }
 
-class ModelGolden : public ::testing::TestWithParam<Case> {};
+class ModelGolden : public ::testing::TestWithParam<AutoCase> {};
 
 TEST_P(ModelGolden, LogitsAndGreedyTokens) {
-  const Case& c = GetParam();
+  const AutoCase& c = GetParam();
   const LoadedModel model = load_for_test(std::string("tests/") + c.model, "auto");
   const GoldenResult result = compare_with_golden(model, std::string("tests/") + c.golden);
   std::printf("%s auto: worst %.2g, mean %.2g, top-1 logprob %.2g\n", c.model,
@@ -39,26 +39,27 @@ TEST_P(ModelGolden, LogitsAndGreedyTokens) {
 INSTANTIATE_TEST_SUITE_P(
     HuggingFace, ModelGolden,
     ::testing::Values(
-        Case{"golden/llama", "golden/llama/golden.safetensors", 1.5f, 0.12f, 0.5f},
-        Case{"golden/mistral", "golden/mistral/golden.safetensors", 1.5f, 0.12f, 0.5f},
-        Case{"golden/mistral_full", "golden/mistral_full/golden.safetensors", 1.5f, 0.12f, 0.5f}));
+        AutoCase{"golden/llama", "golden/llama/golden.safetensors", 1.5f, 0.12f, 0.5f},
+        AutoCase{"golden/mistral", "golden/mistral/golden.safetensors", 1.5f, 0.12f, 0.5f},
+        AutoCase{"golden/mistral_full", "golden/mistral_full/golden.safetensors", 1.5f, 0.12f,
+                 0.5f}));
 
 INSTANTIATE_TEST_SUITE_P(
     Gguf, ModelGolden,
-    ::testing::Values(Case{"golden-gguf/llama.F16.gguf", "golden-gguf/llama.F16.golden.safetensors",
-                           0.3f, 0.03f, 0.1f},
-                      Case{"golden-gguf/llama.BF16.gguf",
-                           "golden-gguf/llama.BF16.golden.safetensors", 1.5f, 0.12f, 0.5f},
-                      Case{"golden-gguf/llama.Q8_0.gguf",
-                           "golden-gguf/llama.Q8_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-                      Case{"golden-gguf/llama.Q4_0.gguf",
-                           "golden-gguf/llama.Q4_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-                      Case{"golden-gguf/llama.Q4_1.gguf",
-                           "golden-gguf/llama.Q4_1.golden.safetensors", 1.0f, 0.1f, 0.3f},
-                      Case{"golden-gguf/llama.Q5_0.gguf",
-                           "golden-gguf/llama.Q5_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
-                      Case{"golden-gguf/llama.Q5_1.gguf",
-                           "golden-gguf/llama.Q5_1.golden.safetensors", 1.0f, 0.1f, 0.3f}));
+    ::testing::Values(AutoCase{"golden-gguf/llama.F16.gguf",
+                               "golden-gguf/llama.F16.golden.safetensors", 0.3f, 0.03f, 0.1f},
+                      AutoCase{"golden-gguf/llama.BF16.gguf",
+                               "golden-gguf/llama.BF16.golden.safetensors", 1.5f, 0.12f, 0.5f},
+                      AutoCase{"golden-gguf/llama.Q8_0.gguf",
+                               "golden-gguf/llama.Q8_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      AutoCase{"golden-gguf/llama.Q4_0.gguf",
+                               "golden-gguf/llama.Q4_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      AutoCase{"golden-gguf/llama.Q4_1.gguf",
+                               "golden-gguf/llama.Q4_1.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      AutoCase{"golden-gguf/llama.Q5_0.gguf",
+                               "golden-gguf/llama.Q5_0.golden.safetensors", 1.0f, 0.1f, 0.3f},
+                      AutoCase{"golden-gguf/llama.Q5_1.gguf",
+                               "golden-gguf/llama.Q5_1.golden.safetensors", 1.0f, 0.1f, 0.3f}));
 
 }  // namespace
 }  // namespace quire

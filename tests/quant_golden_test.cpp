@@ -19,18 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr float kExact = 5e-4f;      // largest error of a logit between float32 kernels
-constexpr float kKnifeEdge = 1e-3f;  // a greedy token may differ below this margin only
 constexpr float kFastMargin = 0.3f;  // otherwise tokens are compared up to the first such margin
-
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(source_path("tests/golden-quant"))) {
-    if (fs::exists(entry.path() / "golden.json")) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 bool has_experts(const std::string& name) {
   std::ifstream file(source_path("tests/golden-quant/" + name + "/golden.json"));
@@ -42,7 +31,7 @@ bool has_experts(const std::string& name) {
   return false;
 }
 
-GoldenResult run(const std::string& name, const std::string& dtype, float stop_margin) {
+GoldenResult run_quantized(const std::string& name, const std::string& dtype, float stop_margin) {
   const std::string folder = "tests/golden-quant/" + name;
   const LoadedModel model = load_for_test(folder, dtype);
   EXPECT_TRUE(model.weights->unused_names().empty())
@@ -56,24 +45,16 @@ GoldenResult run(const std::string& name, const std::string& dtype, float stop_m
   return result;
 }
 
-void expect_tokens(const GoldenResult& result, float margin) {
-  for (std::size_t p = 0; p < result.first_difference.size(); ++p) {
-    EXPECT_TRUE(result.first_difference[p] < 0 || result.margins_at_difference[p] < margin)
-        << "prompt " << p << ", token " << result.first_difference[p] << ", margin "
-        << result.margins_at_difference[p];
-  }
-}
-
 class QuantGoldens : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantGoldens, Float32) {
-  const GoldenResult result = run(GetParam(), "float32", 0);
+  const GoldenResult result = run_quantized(GetParam(), "float32", 0);
   EXPECT_LE(result.worst, kExact);
   expect_tokens(result, kKnifeEdge);
 }
 
 TEST_P(QuantGoldens, Auto) {
-  const GoldenResult result = run(GetParam(), "auto", kFastMargin);
+  const GoldenResult result = run_quantized(GetParam(), "auto", kFastMargin);
   if (has_experts(GetParam())) {  // a flip in the routing moves single positions
     const auto within = std::count_if(result.position_worst.begin(), result.position_worst.end(),
                                       [](float error) { return error <= 0.8f; });
@@ -85,7 +66,8 @@ TEST_P(QuantGoldens, Auto) {
   expect_tokens(result, kFastMargin);
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, QuantGoldens, ::testing::ValuesIn(model_names()),
+INSTANTIATE_TEST_SUITE_P(Folders, QuantGoldens,
+                         ::testing::ValuesIn(golden_names("tests/golden-quant")),
                          [](const auto& tested) { return tested.param; });
 
 // --quantization of a plain model: less memory, logits close by.

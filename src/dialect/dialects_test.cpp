@@ -13,9 +13,6 @@ struct Example {
   Whole whole;
 };
 
-const Call kParis{"get_weather", R"({"city": "Paris"})"};
-const Call kPing{"ping", "{}"};
-
 const std::vector<Example>& examples() {
   static const std::vector<Example> kExamples{
       {"hermes",

@@ -8,7 +8,7 @@ namespace {
 
 using Match = TextReader::Match;
 constexpr std::string_view kCall = "call:";
-constexpr std::size_t kMaxDepth = 128;
+constexpr std::size_t kMaxNesting = 128;
 constexpr std::size_t kMaxWordBytes = 64 << 10;
 
 }  // namespace
@@ -138,7 +138,7 @@ bool GemmaCalls::value() {
     arguments("\"");
     text_is_key_ = false;
     where_ = Where::kText;
-  } else if ((c == '{' || c == '[') && open_.size() < kMaxDepth) {
+  } else if ((c == '{' || c == '[') && open_.size() < kMaxNesting) {
     reader().take(1);
     arguments(std::string_view(&c, 1));
     open_ += c;

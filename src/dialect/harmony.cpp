@@ -7,10 +7,10 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kMaxHeaderBytes = 512;
+constexpr std::size_t kMaxChannelBytes = 512;
 constexpr std::string_view kChannel = "<|channel|>", kMessage = "<|message|>", kStart = "<|start|>",
-                           kEnd = "<|end|>", kCall = "<|call|>", kReturn = "<|return|>";
-constexpr std::array kBodyEnds{kEnd, kCall, kReturn, kStart, kChannel};
+                           kEnd = "<|end|>", kCallMark = "<|call|>", kReturn = "<|return|>";
+constexpr std::array kBodyEnds{kEnd, kCallMark, kReturn, kStart, kChannel};
 
 std::string_view word_after(std::string_view text, std::string_view key) {
   const auto at = text.find(key);
@@ -65,9 +65,9 @@ bool HarmonyParser::start() {
 
 bool HarmonyParser::header(Parsed* out) {
   const auto found = reader_.find(kMessage);
-  if (found.before > kMaxHeaderBytes) {
+  if (found.before > kMaxChannelBytes) {
     where_ = Where::kContent;
-    content(reader_.take(kMaxHeaderBytes), out);
+    content(reader_.take(kMaxChannelBytes), out);
     return true;
   }
   if (!found.found) return false;

@@ -17,6 +17,8 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 inline void PrintTo(const Call& call, std::ostream* out) { *out << call.name << call.arguments; }
+inline const Call kParis{"get_weather", R"({"city": "Paris"})"};
+inline const Call kPing{"ping", "{}"};
 
 struct Whole {
   std::string reasoning, content;

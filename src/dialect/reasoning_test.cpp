@@ -6,9 +6,6 @@
 namespace quire {
 namespace {
 
-const Call kParis{"get_weather", R"({"city": "Paris"})"};
-const Call kPing{"ping", "{}"};
-
 TEST(Reasoning, IsSplitFromTheAnswer) {
   const auto check = [](std::string name, bool inside, std::string text, Whole whole) {
     EXPECT_EQ(read(options_of("hermes", name, inside), text), whole) << text;

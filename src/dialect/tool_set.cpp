@@ -3,12 +3,12 @@
 
 #include <boost/json/object.hpp>
 
+#include "dialect/json_view.h"
+
 namespace quire {
 namespace {
 
 namespace json = boost::json;
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
 ParamType named_type(std::string_view name) {
   if (name == "string") return ParamType::kString;

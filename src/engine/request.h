@@ -2,6 +2,7 @@
 // the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,10 @@
 #include "text/grammar.h"
 
 namespace quire {
+
+inline bool has_id(const std::vector<TokenId>& ids, TokenId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
 
 class OutputChannel;
 

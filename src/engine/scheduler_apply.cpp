@@ -7,14 +7,6 @@
 #include "engine/scheduler.h"
 
 namespace quire {
-namespace {
-
-bool contains(const std::vector<TokenId>& ids, TokenId id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
-}  // namespace
-
 std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepResult& result,
                                              double now_s) {
   std::vector<SequenceUpdate> updates;
@@ -154,13 +146,13 @@ void Scheduler::decide_finish(const Sequence& sequence, SequenceUpdate& update) 
   const bool may_stop =
       sequence.num_generated() >= std::max(1, sequence.request.sampling->min_tokens);
   const TokenId last = sequence.tokens.back();
-  const bool is_eos = contains(stop.eos_ids, last);
+  const bool is_eos = has_id(stop.eos_ids, last);
   if (grammar != nullptr && grammar->ended()) {
     update.finish = FinishReason::kStop;
-    if (!is_eos && contains(stop.stop_token_ids, last)) update.stop_token = last;
+    if (!is_eos && has_id(stop.stop_token_ids, last)) update.stop_token = last;
   } else if (may_stop && !stop.ignore_eos && is_eos) {
     update.finish = FinishReason::kStop;
-  } else if (may_stop && contains(stop.stop_token_ids, last)) {
+  } else if (may_stop && has_id(stop.stop_token_ids, last)) {
     update.finish = FinishReason::kStop;
     update.stop_token = last;
   } else if (grammar != nullptr && grammar->complete_without_end()) {

@@ -1,8 +1,6 @@
 // Planning ahead of results: what goes on unseen, what waits, and what a surplus token may touch.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "engine/scheduler.h"
 #include "engine/scheduler_test_util.h"
 
@@ -14,12 +12,6 @@ SchedulerOptions async_options(std::int32_t num_blocks = 64) {
   options.async_scheduling = true;
   options.forecast_growth = false;
   return options;
-}
-
-std::vector<TokenId> prompt_of(TokenId first, std::size_t n) {
-  std::vector<TokenId> tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
 }
 
 TEST(SchedulerAsync, TheNextRowIsPlannedBeforeItsTokenIsKnown) {

@@ -7,14 +7,6 @@
 #include "engine/scheduler.h"
 
 namespace quire {
-namespace {
-
-bool contains(const std::vector<TokenId>& ids, TokenId id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
-}  // namespace
-
 // The first host begins with the prompt.
 void Scheduler::add_beam(Sequence& sequence) {
   const Request& request = sequence.request;
@@ -108,7 +100,7 @@ void Scheduler::end_round(BeamGroup& group, std::vector<SequenceUpdate>& updates
   const std::int32_t length = any.num_tokens() + 1, generated = any.num_generated() + 1;
   const auto ends = [&](TokenId id) {
     const bool end =
-        (!stop.ignore_eos && contains(stop.eos_ids, id)) || contains(stop.stop_token_ids, id);
+        (!stop.ignore_eos && has_id(stop.eos_ids, id)) || has_id(stop.stop_token_ids, id);
     if (!end) return TokenEnds::kNo;
     return generated < any.request.sampling->min_tokens ? TokenEnds::kBanned : TokenEnds::kYes;
   };
@@ -141,7 +133,7 @@ void Scheduler::complete_beam(BeamGroup& group, const BeamStep& step, FinishReas
   made.logprobs.push_back(step.token);
   made.reason = reason;
   const StopRules& stop = parent.request.stop;
-  const bool is_eos = !stop.ignore_eos && contains(stop.eos_ids, step.token.token);
+  const bool is_eos = !stop.ignore_eos && has_id(stop.eos_ids, step.token.token);
   if (reason == FinishReason::kStop && !is_eos) made.stop_token = step.token.token;
   const std::int32_t end_token = reason == FinishReason::kStop ? 1 : 0;
   made.score = beam_score(step.logprob_sum, parent.num_tokens() + 1 - end_token,

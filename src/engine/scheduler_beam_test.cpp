@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 
 #include "engine/scheduler.h"
@@ -96,20 +95,14 @@ void expect_beams(Rig& rig, const std::vector<Request>& requests) {
   }
 }
 
-std::vector<TokenId> prompt_of(TokenId first, std::size_t n) {
-  std::vector<TokenId> tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-struct Load {
+struct BeamLoad {
   const char* name;
   std::int32_t num_blocks, num_seqs, budget;
   bool prefix_caching = true;
   std::int32_t window = 0, snapshots = 0;
 };
 
-class SchedulerBeams : public testing::TestWithParam<std::tuple<Load, bool>> {};
+class SchedulerBeams : public testing::TestWithParam<std::tuple<BeamLoad, bool>> {};
 
 TEST_P(SchedulerBeams, AsTheObviousSearch) {
   const auto& [load, async] = GetParam();
@@ -147,14 +140,14 @@ TEST_P(SchedulerBeams, AsTheObviousSearch) {
 INSTANTIATE_TEST_SUITE_P(
     Loads, SchedulerBeams,
     testing::Combine(
-        testing::Values(Load{"plenty", 2048, 64, 2048}, Load{"chunks", 2048, 64, 5},
-                        Load{"uncached", 2048, 64, 64, false}, Load{"few_blocks", 26, 64, 64},
-                        Load{"few_blocks_uncached", 26, 64, 64, false},
-                        Load{"few_places", 2048, 3, 64}, Load{"few_places_and_blocks", 26, 3, 9},
-                        Load{"one_place", 2048, 1, 64}, Load{"window", 60, 64, 64, true, 9},
-                        Load{"states_only", 0, 64, 64},
-                        Load{"states_only_few_places", 0, 3, 64, true, 0, 6},
-                        Load{"snapshots", 40, 20, 64, true, 0, 30}),
+        testing::Values(
+            BeamLoad{"plenty", 2048, 64, 2048}, BeamLoad{"chunks", 2048, 64, 5},
+            BeamLoad{"uncached", 2048, 64, 64, false}, BeamLoad{"few_blocks", 26, 64, 64},
+            BeamLoad{"few_blocks_uncached", 26, 64, 64, false}, BeamLoad{"few_places", 2048, 3, 64},
+            BeamLoad{"few_places_and_blocks", 26, 3, 9}, BeamLoad{"one_place", 2048, 1, 64},
+            BeamLoad{"window", 60, 64, 64, true, 9}, BeamLoad{"states_only", 0, 64, 64},
+            BeamLoad{"states_only_few_places", 0, 3, 64, true, 0, 6},
+            BeamLoad{"snapshots", 40, 20, 64, true, 0, 30}),
         testing::Bool()),
     [](const auto& param_info) {
       return std::string(std::get<0>(param_info.param).name) +

@@ -2,19 +2,11 @@
 // wrote them. That outputs do not depend on load is in scheduler_invariance_test.cpp.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "engine/scheduler.h"
 #include "engine/scheduler_test_util.h"
 
 namespace quire {
 namespace {
-
-std::vector<TokenId> prompt_of(TokenId first, std::size_t n) {
-  std::vector<TokenId> tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
 
 // A state alone, or one beside two groups of blocks. A snapshot every 8 tokens.
 SchedulerOptions recurrent_options(bool with_blocks, std::int32_t num_snapshots) {

@@ -4,18 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "engine/scheduler_test_util.h"
 
 namespace quire {
 namespace {
-
-std::vector<TokenId> prompt_of(TokenId first, std::size_t n) {
-  std::vector<TokenId> tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
 
 SamplingParams with_prompt_logprobs() {
   SamplingParams params;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -21,6 +22,13 @@
 namespace quire {
 
 inline constexpr TokenId kFakeVocab = 1000;
+
+// first, first + 1, ...
+inline std::vector<TokenId> prompt_of(TokenId first, std::size_t n) {
+  std::vector<TokenId> tokens(n);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
 
 inline TokenId fake_next_token(std::span<const TokenId> tokens, std::uint32_t choice = 0) {
   std::uint64_t hash = 99 + choice;

@@ -10,18 +10,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Paths = std::vector<std::string>;
 
-const std::string kCommit(40, 'a');
+const std::string kListed(40, 'a');
 
 TEST(ParseListing, FilesWithSizesAndHashes) {
   const std::string sha(64, 'b'), blob(40, 'c');
   const Result<RepoListing> listing = parse_listing(
-      R"({"sha": ")" + kCommit +
+      R"({"sha": ")" + kListed +
           R"(", "siblings": [{"rfilename": "config.json", "size": 5, "blobId": ")" + blob +
           R"("}, {"rfilename": "m.gguf", "size": 7, "blobId": "x", "lfs": {"sha256": ")" + sha +
           R"(", "size": 7}}, {"rfilename": "plain"}]})",
       "o/n");
   ASSERT_TRUE(listing);
-  EXPECT_EQ(listing->commit, kCommit);
+  EXPECT_EQ(listing->commit, kListed);
   ASSERT_EQ(listing->files.size(), 3u);
   EXPECT_EQ(listing->files[0].blob, blob);
   EXPECT_EQ(listing->files[0].size, 5);
@@ -33,11 +33,11 @@ TEST(ParseListing, FilesWithSizesAndHashes) {
 TEST(ParseListing, BadOnesAreErrors) {
   for (const std::string& text :
        {std::string(), std::string("[]"), std::string("{"),
-        std::string(R"({"sha": "../x", "siblings": []})"), R"({"sha": ")" + kCommit + R"("})",
-        R"({"sha": ")" + kCommit + R"(", "siblings": 5})"})
+        std::string(R"({"sha": "../x", "siblings": []})"), R"({"sha": ")" + kListed + R"("})",
+        R"({"sha": ")" + kListed + R"(", "siblings": 5})"})
     EXPECT_FALSE(parse_listing(text, "o/n")) << text;
   const Result<RepoListing> evil = parse_listing(
-      R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "../../x"}]})", "o/n");
+      R"({"sha": ")" + kListed + R"(", "siblings": [{"rfilename": "../../x"}]})", "o/n");
   ASSERT_FALSE(evil);
   EXPECT_THAT(evil.error().message, HasSubstr("leads out"));
 }

@@ -2,9 +2,7 @@
 // kv_cache_model_test.cpp.
 #include "kv/kv_cache_manager.h"
 
-#include <gtest/gtest.h>
-
-#include <numeric>
+#include "kv/kv_cache_test_util.h"
 
 namespace quire {
 namespace {
@@ -14,12 +12,6 @@ KvCacheOptions options(std::vector<std::int32_t> blocks, std::int32_t block_size
   result.block_size = block_size;
   for (const std::int32_t n : blocks) result.groups.push_back({n, 0, false});
   return result;
-}
-
-std::vector<TokenId> tokens_from(TokenId first, std::size_t n) {
-  std::vector<TokenId> tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
 }
 
 // Blocks for all tokens, entered in the index.
@@ -32,11 +24,6 @@ std::vector<std::int32_t> ids(const SequenceKv& sequence, std::size_t group = 0)
   std::vector<std::int32_t> result;
   for (const BlockId block : sequence.groups[group].blocks) result.push_back(block.value);
   return result;
-}
-
-void expect_intact(const KvCacheManager& kv, std::vector<const SequenceKv*> live) {
-  const Status status = kv.check_integrity(live);
-  EXPECT_TRUE(status) << status.error().message;
 }
 
 TEST(KvCacheManager, WithoutGroupsThereIsAlwaysRoomAndNothingToShare) {

@@ -1,10 +1,7 @@
 // Groups with a sliding window: what is held, found again, and counted.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <numeric>
 
-#include "kv/kv_cache_manager.h"
+#include "kv/kv_cache_test_util.h"
 
 namespace quire {
 namespace {
@@ -12,8 +9,8 @@ namespace {
 constexpr std::int32_t kBlockSize = 4;
 
 // Group 0 attends to all; group 1 has the window.
-KvCacheOptions options(std::int32_t window, std::int32_t num_blocks, std::int32_t num_window_blocks,
-                       std::int32_t step) {
+KvCacheOptions window_options(std::int32_t window, std::int32_t num_blocks,
+                              std::int32_t num_window_blocks, std::int32_t step) {
   KvCacheOptions result;
   result.block_size = kBlockSize;
   result.groups = {{num_blocks, 0, false}, {num_window_blocks, window, false}};
@@ -21,20 +18,10 @@ KvCacheOptions options(std::int32_t window, std::int32_t num_blocks, std::int32_
   return result;
 }
 
-std::vector<TokenId> tokens_from(TokenId first, std::int32_t n) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(n));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-void expect_intact(const KvCacheManager& kv, std::vector<const SequenceKv*> live) {
-  const Status status = kv.check_integrity(live);
-  EXPECT_TRUE(status) << status.error().message;
-}
-
 // Computes tokens from `begin` on in steps; returns the most blocks that group 1 held.
-std::int32_t compute(KvCacheManager& kv, SequenceKv& sequence, const std::vector<TokenId>& tokens,
-                     std::int32_t begin, std::int32_t step) {
+std::int32_t compute_in_steps(KvCacheManager& kv, SequenceKv& sequence,
+                              const std::vector<TokenId>& tokens, std::int32_t begin,
+                              std::int32_t step) {
   const auto size = static_cast<std::int32_t>(tokens.size());
   std::int32_t most = 0;
   while (begin < size) {
@@ -57,12 +44,12 @@ TEST(KvCacheWindow, ALongSequenceHoldsItsWindowAndOneStep) {
       // One window of at least the block before is kept: the parent of the next in the index.
       const std::int32_t reach = std::max(window, kBlockSize + 1) + step;
       const std::int32_t bound = (reach + kBlockSize - 1) / kBlockSize + 1;
-      KvCacheManager kv(options(window, 100, bound, step));
+      KvCacheManager kv(window_options(window, 100, bound, step));
       EXPECT_TRUE(kv.could_fit(400));
       EXPECT_FALSE(kv.could_fit(401));  // by group 0
       SequenceKv sequence;
       EXPECT_TRUE(kv.can_grow(sequence, 0, 400, std::vector{0, 0}));
-      EXPECT_LE(compute(kv, sequence, tokens, 0, step), bound);
+      EXPECT_LE(compute_in_steps(kv, sequence, tokens, 0, step), bound);
       EXPECT_EQ(sequence.num_blocks(), 100u);
       // All that the next query reaches is there.
       for (std::int32_t pos = 400 - window + 1; pos < 400; ++pos) {
@@ -76,10 +63,11 @@ TEST(KvCacheWindow, ALongSequenceHoldsItsWindowAndOneStep) {
 }
 
 TEST(KvCacheWindow, AHitNeedsTheWindowBeforeItsEndOnly) {
-  KvCacheManager kv(options(8, 32, 6, 4));  // group 1 keeps the last 6 blocks that were computed
+  KvCacheManager kv(
+      window_options(8, 32, 6, 4));  // group 1 keeps the last 6 blocks that were computed
   const auto tokens = tokens_from(1, 65);
   SequenceKv a, b, c, d;
-  compute(kv, a, tokens, 0, 4);
+  compute_in_steps(kv, a, tokens, 0, 4);
   kv.release(a);
   EXPECT_EQ(kv.match(b, tokens), 64);
   EXPECT_EQ(b.groups[0].num_held(), 16);
@@ -95,26 +83,26 @@ TEST(KvCacheWindow, AHitNeedsTheWindowBeforeItsEndOnly) {
   // One that is recomputed from the hit goes on as before.
   auto longer = tokens_from(1, 90);
   EXPECT_EQ(kv.match(d, longer), 64);
-  compute(kv, d, longer, 64, 4);
+  compute_in_steps(kv, d, longer, 64, 4);
 }
 
 TEST(KvCacheWindow, MissingBlocksCountTheWindowAtItsFullest) {
-  KvCacheManager kv(options(9, 100, 100, 8));
+  KvCacheManager kv(window_options(9, 100, 100, 8));
   SequenceKv sequence;
   EXPECT_EQ(kv.missing_blocks(sequence, 0, 0, 400), 100);
   EXPECT_EQ(kv.missing_blocks(sequence, 1, 0, 400), 5);  // 16 positions, wherever they begin
   EXPECT_EQ(kv.missing_blocks(sequence, 1, 0, 6), 2);
-  compute(kv, sequence, tokens_from(1, 200), 0, 8);
+  compute_in_steps(kv, sequence, tokens_from(1, 200), 0, 8);
   EXPECT_EQ(sequence.groups[1].num_held(), 2);             // positions 192..199
   EXPECT_EQ(kv.missing_blocks(sequence, 1, 200, 201), 1);  // 192..200
   EXPECT_EQ(kv.missing_blocks(sequence, 0, 200, 201), 1);
 }
 
 TEST(KvCacheWindow, TrimAndForkNeedAWindowThatIsStillThere) {
-  KvCacheManager kv(options(8, 40, 40, 4));
+  KvCacheManager kv(window_options(8, 40, 40, 4));
   const auto tokens = tokens_from(1, 50);
   SequenceKv a, b, c, d;
-  compute(kv, a, tokens, 0, 4);
+  compute_in_steps(kv, a, tokens, 0, 4);
   std::vector<KvCacheManager::Copy> copies;
   EXPECT_FALSE(kv.fork(a, b, 30, &copies));
   EXPECT_EQ(b.num_blocks(), 0u);

@@ -15,7 +15,7 @@ namespace {
 
 using testing_support::MemoryWeights;
 
-ModelConfig small_config() {
+ModelConfig two_layers() {
   ModelConfig config;
   config.vocab_size = 32;
   config.hidden_size = 64;
@@ -28,7 +28,7 @@ ModelConfig small_config() {
 }
 
 TEST(ExpectedTensors, AllThatIsWrongIsNamedAtOnce) {
-  const Result<ModelSpec> spec = llama_spec(small_config());
+  const Result<ModelSpec> spec = llama_spec(two_layers());
   ASSERT_TRUE(spec);
   MemoryWeights weights;
   const std::vector<ExpectedTensor> expected = expected_tensors(*spec, weights);
@@ -50,7 +50,7 @@ TEST(ExpectedTensors, AllThatIsWrongIsNamedAtOnce) {
 }
 
 TEST(ExpectedTensors, FormsThatDependOnTheFile) {
-  ModelConfig config = small_config();
+  ModelConfig config = two_layers();
   for (const char* field : {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
     config.fields.set(field, std::int64_t{8});
   }
@@ -72,7 +72,7 @@ TEST(ExpectedTensors, FormsThatDependOnTheFile) {
 
 // Numbers that the loader refuses make no endless list.
 TEST(ExpectedTensors, AbsurdNumbersOfExperts) {
-  ModelConfig config = small_config();
+  ModelConfig config = two_layers();
   config.fields.set("num_local_experts", std::int64_t{2000000000});
   const Result<ModelSpec> spec = mixtral_spec(config);
   ASSERT_TRUE(spec);

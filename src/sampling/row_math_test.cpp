@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-std::vector<float> random_row(std::size_t size, unsigned seed, bool coarse) {
+std::vector<float> random_scores(std::size_t size, unsigned seed, bool coarse) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0, 4);
   std::vector<float> row(size);
@@ -39,7 +39,7 @@ TEST(RowMath, SanitizeTakesOutNanAndInfinity) {
 
 TEST(RowMath, MaxIsTheLowestIdOfTheGreatest) {
   for (const std::size_t size : {1u, 7u, 8u, 127u, 128u, 129u, 1000u, 4096u}) {
-    const auto row = random_row(size, static_cast<unsigned>(size), true);
+    const auto row = random_scores(size, static_cast<unsigned>(size), true);
     const auto expected = std::max_element(row.begin(), row.end());
     EXPECT_EQ(row_max(row).value, *expected);
     EXPECT_EQ(row_max(row).id, expected - row.begin());
@@ -53,7 +53,7 @@ TEST(RowMath, MaxIsTheLowestIdOfTheGreatest) {
 
 TEST(RowMath, Sums) {
   for (const std::size_t size : {0u, 1u, 9u, 511u, 512u, 513u, 5000u}) {
-    const auto row = random_row(size, 3, false);
+    const auto row = random_scores(size, 3, false);
     EXPECT_NEAR(row_sum(row), std::accumulate(row.begin(), row.end(), 0.0), 1e-9);
     double expected = 0;
     const float max = row_max(row).value;
@@ -65,7 +65,7 @@ TEST(RowMath, Sums) {
 
 TEST(RowMath, FindAtLeastGivesEveryPlaceInOrder) {
   for (const std::size_t size : {0u, 1u, 15u, 63u, 64u, 65u, 1000u}) {
-    auto row = random_row(size, 5, false);
+    auto row = random_scores(size, 5, false);
     if (size > 20) {
       row[7] = std::nanf("");
       row[20] = kMinusInfinity;
@@ -84,7 +84,7 @@ TEST(RowMath, FindAtLeastGivesEveryPlaceInOrder) {
 
 TEST(RowMath, TopIdsEqualAFullSort) {
   for (const bool coarse : {false, true}) {
-    auto row = random_row(3000, 11, coarse);
+    auto row = random_scores(3000, 11, coarse);
     row[17] = kMinusInfinity;
     row[18] = std::nanf("");
     std::vector<TokenId> all(row.size());

@@ -12,9 +12,9 @@ namespace quire {
 namespace {
 
 TEST(Sampler, AllocatesNothingPerToken) {
-  constexpr std::size_t kVocab = 2000;
+  constexpr std::size_t kRowSize = 2000;
   std::mt19937 rng(8);
-  std::vector<std::vector<float>> rows(16, std::vector<float>(kVocab));
+  std::vector<std::vector<float>> rows(16, std::vector<float>(kRowSize));
   for (auto& row : rows) {
     for (float& x : row) x = static_cast<float>(rng() % 1000) * 0.01f;
   }
@@ -35,11 +35,11 @@ TEST(Sampler, AllocatesNothingPerToken) {
       p.dry_multiplier = 1;
       p.dry_penalty_last_n = 64;
     }
-    Sampler sampler(kVocab);
-    std::vector<TokenId> prompt(kVocab);  // every token is known from the start
-    for (std::size_t i = 0; i < kVocab; ++i) prompt[i] = static_cast<TokenId>(i);
+    Sampler sampler(kRowSize);
+    std::vector<TokenId> prompt(kRowSize);  // every token is known from the start
+    for (std::size_t i = 0; i < kRowSize; ++i) prompt[i] = static_cast<TokenId>(i);
     sampler.add_slot(SlotId{0}, p, prompt, prompt);
-    std::vector<float> row(kVocab);
+    std::vector<float> row(kRowSize);
     TokenLogprobs logprobs;
     std::int64_t before = 0;
     for (int step = 0; step < 600; ++step) {

@@ -17,17 +17,17 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kHermes = "{% if tools %}<tool_call>{% endif %}";
-constexpr const char* kThinking = "{{ tools }}<tool_call>{{ '<think>' }}";
-constexpr const char* kTools =
+constexpr const char* kThinkingTemplate = "{{ tools }}<tool_call>{{ '<think>' }}";
+constexpr const char* kTwoTools =
     R"("tools": [{"type": "function", "function": {"name": "get_weather", "parameters":
        {"type": "object", "properties": {"city": {"type": "string"}}}}},
        {"type": "function", "function": {"name": "ping"}}])";
-constexpr const char* kCall =
+constexpr const char* kTwoCalls =
     "Let me see. <tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": "
     "\"Oslo\"}}</tool_call>"
     "<tool_call>{\"name\": \"ping\"}</tool_call>";
 
-json::value ask(FakeServer& server, const std::string& more, int status = 200) {
+json::value ask_tools(FakeServer& server, const std::string& more, int status = 200) {
   RawClient client(server.server->port());
   client.post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "hi"}])" +
                                           (more.empty() ? std::string() : ", " + more) + "}");
@@ -48,7 +48,7 @@ struct Streamed {
   std::vector<std::string> ids, names, arguments;
 };
 // Joins a stream's deltas; a call's id, type and name must come once, with its first piece.
-Streamed ask_stream(FakeServer& server, const std::string& more) {
+Streamed stream_tools(FakeServer& server, const std::string& more) {
   RawClient client(server.server->port());
   client.post("/v1/chat/completions",
               R"({"messages": [{"role": "user", "content": "hi"}], "stream": true, )" + more + "}");
@@ -90,8 +90,8 @@ Streamed ask_stream(FakeServer& server, const std::string& more) {
 }
 
 TEST(ChatTools, CallsAreReadFromTheAnswer) {
-  FakeServer server({}, kCall, kHermes);
-  const auto body = ask(server, kTools);
+  FakeServer server({}, kTwoCalls, kHermes);
+  const auto body = ask_tools(server, kTwoTools);
   const auto& message = message_of(body);
   EXPECT_EQ(message.at("content").as_string(), "Let me see. ");
   const auto& calls = message.at("tool_calls").as_array();
@@ -105,8 +105,8 @@ TEST(ChatTools, CallsAreReadFromTheAnswer) {
 }
 
 TEST(ChatTools, StreamedCallsEqualPlainOnes) {
-  FakeServer server({}, kCall, kHermes);
-  const auto streamed = ask_stream(server, kTools);
+  FakeServer server({}, kTwoCalls, kHermes);
+  const auto streamed = stream_tools(server, kTwoTools);
   EXPECT_EQ(streamed.content, "Let me see. ");
   EXPECT_EQ(streamed.names, (std::vector<std::string>{"get_weather", "ping"}));
   EXPECT_EQ(streamed.arguments, (std::vector<std::string>{R"({"city": "Oslo"})", "{}"}));
@@ -115,24 +115,24 @@ TEST(ChatTools, StreamedCallsEqualPlainOnes) {
 }
 
 TEST(ChatTools, NoneLeavesTheTextAlone) {
-  FakeServer server({}, kCall, kHermes);
-  const auto body = ask(server, std::string(kTools) + R"(, "tool_choice": "none")");
-  EXPECT_EQ(message_of(body).at("content").as_string(), kCall);
+  FakeServer server({}, kTwoCalls, kHermes);
+  const auto body = ask_tools(server, std::string(kTwoTools) + R"(, "tool_choice": "none")");
+  EXPECT_EQ(message_of(body).at("content").as_string(), kTwoCalls);
   EXPECT_FALSE(message_of(body).contains("tool_calls"));
   EXPECT_EQ(finish_of(body), "stop");
-  EXPECT_EQ(message_of(ask(server, "")).at("content").as_string(), kCall);
+  EXPECT_EQ(message_of(ask_tools(server, "")).at("content").as_string(), kTwoCalls);
 }
 
 TEST(ChatTools, WithoutParallelCallsOneComesBack) {
-  FakeServer server({}, kCall, kHermes);
-  const auto more = std::string(kTools) + R"(, "parallel_tool_calls": false)";
-  EXPECT_EQ(message_of(ask(server, more)).at("tool_calls").as_array().size(), 1U);
-  EXPECT_EQ(ask_stream(server, more).names.size(), 1U);
+  FakeServer server({}, kTwoCalls, kHermes);
+  const auto more = std::string(kTwoTools) + R"(, "parallel_tool_calls": false)";
+  EXPECT_EQ(message_of(ask_tools(server, more)).at("tool_calls").as_array().size(), 1U);
+  EXPECT_EQ(stream_tools(server, more).names.size(), 1U);
 }
 
 TEST(ChatTools, ACallThatTheLimitCutsComesBackAsItIs) {
-  FakeServer server({}, kCall, kHermes);
-  const auto body = ask(server, std::string(kTools) + R"(, "max_tokens": 70)");
+  FakeServer server({}, kTwoCalls, kHermes);
+  const auto body = ask_tools(server, std::string(kTwoTools) + R"(, "max_tokens": 70)");
   EXPECT_EQ(message_of(body).at("tool_calls").at(0).at("function").at("arguments").as_string(),
             std::string_view(R"({"city": "Oslo"})").substr(0, 10));
   EXPECT_EQ(finish_of(body), "length");
@@ -140,9 +140,9 @@ TEST(ChatTools, ACallThatTheLimitCutsComesBackAsItIs) {
 
 TEST(ChatTools, AnAnswerOfCallsAloneHasANullContent) {
   FakeServer server({}, "<tool_call>{\"name\": \"ping\", \"arguments\": {}}</tool_call>", kHermes);
-  const auto body = ask(server, kTools);
+  const auto body = ask_tools(server, kTwoTools);
   EXPECT_TRUE(message_of(body).at("content").is_null());
-  EXPECT_EQ(ask_stream(server, kTools).content, "");
+  EXPECT_EQ(stream_tools(server, kTwoTools).content, "");
 }
 
 TEST(ChatTools, BadToolsAreRefusedByName) {
@@ -166,14 +166,15 @@ TEST(ChatTools, BadToolsAreRefusedByName) {
       {R"("tools": [{"type": "function", "function": {"name": "f"}},
                     {"type": "function", "function": {"name": "f"}}])",
        "tools[1].function.name"},
-      {std::string(kTools) + R"(, "tool_choice": {"type": "function", "function": {"name": "no"}})",
+      {std::string(kTwoTools) +
+           R"(, "tool_choice": {"type": "function", "function": {"name": "no"}})",
        "tool_choice"},
-      {std::string(kTools) + R"(, "tool_choice": {"type": "function"})", "tool_choice.function"},
+      {std::string(kTwoTools) + R"(, "tool_choice": {"type": "function"})", "tool_choice.function"},
       {R"("tool_choice": "required")", "tool_choice"},
       {R"("tool_choice": {"type": "function", "function": {"name": "f"}})", "tool_choice"},
   };
   for (const auto& [more, param] : cases) {
-    const auto error = ask(server, more, 400).at("error");
+    const auto error = ask_tools(server, more, 400).at("error");
     if (!param.empty()) {
       EXPECT_EQ(error.at("param").as_string(), param) << more;
     }
@@ -181,24 +182,24 @@ TEST(ChatTools, BadToolsAreRefusedByName) {
 }
 
 TEST(ChatReasoning, IsApartFromTheContent) {
-  FakeServer server({}, "<think>\nHm, so.\n</think>\n\nYes.", kThinking);
-  const auto body = ask(server, "");
+  FakeServer server({}, "<think>\nHm, so.\n</think>\n\nYes.", kThinkingTemplate);
+  const auto body = ask_tools(server, "");
   EXPECT_EQ(message_of(body).at("reasoning").as_string(), "Hm, so.");
   EXPECT_EQ(message_of(body).at("reasoning_content").as_string(), "Hm, so.");
   EXPECT_EQ(message_of(body).at("content").as_string(), "Yes.");
-  const auto streamed = ask_stream(server, R"("max_tokens": 100)");
+  const auto streamed = stream_tools(server, R"("max_tokens": 100)");
   EXPECT_EQ(streamed.reasoning, "Hm, so.");
   EXPECT_EQ(streamed.content, "Yes.");
-  const auto hidden = ask(server, R"("include_reasoning": false)");
+  const auto hidden = ask_tools(server, R"("include_reasoning": false)");
   EXPECT_FALSE(message_of(hidden).contains("reasoning"));
   EXPECT_EQ(message_of(hidden).at("content").as_string(), "Yes.");
 }
 
 TEST(ChatReasoning, ThePromptMayHaveOpenedIt) {
-  FakeServer server({}, "Hm.</think>Yes.", kThinking, "<think>\n");
-  EXPECT_EQ(message_of(ask(server, "")).at("reasoning").as_string(), "Hm.");
-  EXPECT_EQ(message_of(ask(server, "")).at("content").as_string(), "Yes.");
-  const auto cut = ask(server, R"("max_tokens": 2)");
+  FakeServer server({}, "Hm.</think>Yes.", kThinkingTemplate, "<think>\n");
+  EXPECT_EQ(message_of(ask_tools(server, "")).at("reasoning").as_string(), "Hm.");
+  EXPECT_EQ(message_of(ask_tools(server, "")).at("content").as_string(), "Yes.");
+  const auto cut = ask_tools(server, R"("max_tokens": 2)");
   EXPECT_TRUE(message_of(cut).at("content").is_null());
   EXPECT_EQ(message_of(cut).at("reasoning").as_string(), "Hm");
 }
@@ -207,15 +208,15 @@ TEST(ChatReasoning, UsageCountsItsTokens) {
   const auto reasoning = [](const json::value& body) {
     return body.at("usage").at("completion_tokens_details").at("reasoning_tokens").as_int64();
   };
-  FakeServer server({}, "<think>Hm.</think>Yes.", kThinking);
-  EXPECT_EQ(reasoning(ask(server, "")), 3);
-  EXPECT_EQ(reasoning(ask(server, R"("include_reasoning": false)")), 3);
-  EXPECT_EQ(reasoning(ask(server, R"("max_tokens": 9)")), 2);
-  EXPECT_EQ(reasoning(ask(server, R"("n": 2)")), 3);  // the second begins "think>"
-  FakeServer opened({}, "Hm.</think>Yes.", kThinking, "<think>\n");
-  EXPECT_EQ(reasoning(ask(opened, "")), 3);
-  FakeServer none({}, "Yes.", kThinking);
-  EXPECT_EQ(reasoning(ask(none, "")), 0);
+  FakeServer server({}, "<think>Hm.</think>Yes.", kThinkingTemplate);
+  EXPECT_EQ(reasoning(ask_tools(server, "")), 3);
+  EXPECT_EQ(reasoning(ask_tools(server, R"("include_reasoning": false)")), 3);
+  EXPECT_EQ(reasoning(ask_tools(server, R"("max_tokens": 9)")), 2);
+  EXPECT_EQ(reasoning(ask_tools(server, R"("n": 2)")), 3);  // the second begins "think>"
+  FakeServer opened({}, "Hm.</think>Yes.", kThinkingTemplate, "<think>\n");
+  EXPECT_EQ(reasoning(ask_tools(opened, "")), 3);
+  FakeServer none({}, "Yes.", kThinkingTemplate);
+  EXPECT_EQ(reasoning(ask_tools(none, "")), 0);
 
   RawClient client(server.server->port());
   client.post("/v1/chat/completions",
@@ -230,17 +231,17 @@ TEST(ChatReasoning, UsageCountsItsTokens) {
   EXPECT_EQ(counts.back(), 3);
 
   FakeServer plain({}, "Yes.", "{{ tools }}");  // whose thinking can't be told
-  EXPECT_FALSE(ask(plain, "").at("usage").as_object().contains("completion_tokens_details"));
+  EXPECT_FALSE(ask_tools(plain, "").at("usage").as_object().contains("completion_tokens_details"));
 }
 
 TEST(ChatReasoning, ParsersAreNamedOrOff) {
   ServerOptions options;
   options.reasoning_parser = "none";
-  FakeServer plain(options, "<think>Hm.</think>Yes.", kThinking);
-  EXPECT_EQ(message_of(ask(plain, "")).at("content").as_string(), "<think>Hm.</think>Yes.");
+  FakeServer plain(options, "<think>Hm.</think>Yes.", kThinkingTemplate);
+  EXPECT_EQ(message_of(ask_tools(plain, "")).at("content").as_string(), "<think>Hm.</think>Yes.");
   options.reasoning_parser = "deepseek_r1";
   FakeServer r1(options, "Hm.</think>Yes.", "{{ tools }}");
-  EXPECT_EQ(message_of(ask(r1, "")).at("reasoning").as_string(), "Hm.");
+  EXPECT_EQ(message_of(ask_tools(r1, "")).at("reasoning").as_string(), "Hm.");
   options.reasoning_parser = "nope";
   const auto bad = check_parser_names(options);
   ASSERT_FALSE(bad);
@@ -265,7 +266,7 @@ TEST(ToolsInWords, StandInMessagesWhereTheTemplateKnowsNone) {
 TEST(ToolsInWords, CallsAreReadEvenSo) {
   FakeServer server({}, "<tool_call>{\"name\": \"ping\", \"arguments\": {}}</tool_call>",
                     "{{ messages }}");
-  EXPECT_EQ(message_of(ask(server, kTools)).at("tool_calls").as_array().size(), 1U);
+  EXPECT_EQ(message_of(ask_tools(server, kTwoTools)).at("tool_calls").as_array().size(), 1U);
 }
 
 }  // namespace

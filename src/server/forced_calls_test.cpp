@@ -21,7 +21,7 @@ const std::string kNamed =
     kTools + R"(, "tool_choice": {"type": "function", "function": {"name": "get_weather"}})";
 const std::string kRequired = kTools + R"(, "tool_choice": "required")";
 
-json::value ask(FakeServer& server, const std::string& more, int status = 200) {
+json::value ask_forced(FakeServer& server, const std::string& more, int status = 200) {
   RawClient client(server.server->port());
   client.post("/v1/chat/completions",
               R"({"messages": [{"role": "user", "content": "hi"}], )" + more + "}");
@@ -39,7 +39,7 @@ const std::string kCall =
 
 TEST(ForcedCalls, Named) {
   FakeServer server({}, kCall, "{{ tools }}<tool_call>");
-  const auto body = ask(server, kNamed);
+  const auto body = ask_forced(server, kNamed);
   const auto& message = choice_of(body).at("message").as_object();
   EXPECT_TRUE(message.at("content").is_null());
   const auto& call = message.at("tool_calls").at(0);
@@ -54,7 +54,7 @@ TEST(ForcedCalls, Required) {
   FakeServer server({},
                     "<tool_call>\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_call>\n" + kCall,
                     "{{ tools }}<tool_call>");
-  const auto body = ask(server, kRequired);
+  const auto body = ask_forced(server, kRequired);
   const auto& calls = choice_of(body).at("message").at("tool_calls").as_array();
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].at("function").at("arguments").as_string(), "{}");
@@ -69,14 +69,14 @@ TEST(ForcedCalls, AreJsonAloneWithoutAForm) {
          "properties": {"on": {"type": "string", "format": "date"}}}}}], )";
   FakeServer tags({}, R"([{"name": "f", "parameters": {"on": "2026-01-02"}}])",
                   "{{ tools }}<tool_call><parameter=x>");
-  const auto body = ask(tags, dated + R"("tool_choice": "required")");
+  const auto body = ask_forced(tags, dated + R"("tool_choice": "required")");
   EXPECT_EQ(choice_of(body).at("message").at("tool_calls").as_array().size(), 1U);
   EXPECT_EQ(tags.text.specs().back().kind, GrammarSpec::Kind::kJsonSchema);
 
   ServerOptions options;
   options.tool_call_parser = "none";
   FakeServer none(options, R"({"city": "Oslo"})", "{{ tools }}<tool_call>");
-  const auto named = ask(none, kNamed);
+  const auto named = ask_forced(none, kNamed);
   EXPECT_EQ(choice_of(named)
                 .at("message")
                 .at("tool_calls")
@@ -96,23 +96,26 @@ TEST(StrictCalls, HoldArgumentsToTheSchemaAndLeaveTextFree) {
   };
   const std::string good =
       strict(R"({"type": "object", "properties": {"city": {"type": "string"}}})");
-  const auto body = ask(server, good);
+  const auto body = ask_forced(server, good);
   EXPECT_EQ(choice_of(body).at("message").at("content").as_string(), "Sure. ");
   EXPECT_EQ(choice_of(body).at("message").at("tool_calls").as_array().size(), 1U);
   ASSERT_NE(server.generator.last_request()->grammar, nullptr);
   EXPECT_EQ(server.text.specs().back().kind, GrammarSpec::Kind::kStructuralTag);
-  ask(server, good + R"(, "tool_choice": "none")");
+  ask_forced(server, good + R"(, "tool_choice": "none")");
   EXPECT_EQ(server.generator.last_request()->grammar, nullptr);
 
-  const auto error = ask(server, strict(R"({"type": "object", "not": {}})"), 400).at("error");
+  const auto error =
+      ask_forced(server, strict(R"({"type": "object", "not": {}})"), 400).at("error");
   EXPECT_EQ(error.at("param").as_string(), "tools[0].function.parameters");
-  const auto beams = ask(server, good + R"(, "use_beam_search": true, "n": 2)", 400).at("error");
+  const auto beams =
+      ask_forced(server, good + R"(, "use_beam_search": true, "n": 2)", 400).at("error");
   EXPECT_EQ(beams.at("param").as_string(), "tools");
   FakeServer tags({}, "x", "{{ tools }}<tool_call><parameter=x>");
-  const auto form = ask(tags, strict(R"({"type": "object", "properties": {"city": {"type": "string",
+  const auto form =
+      ask_forced(tags, strict(R"({"type": "object", "properties": {"city": {"type": "string",
                                          "format": "date"}}})"),
-                        400)
-                        .at("error");
+                 400)
+          .at("error");
   EXPECT_EQ(form.at("param").as_string(), "tools[0].function.parameters");
   EXPECT_NE(std::string(form.at("message").as_string()).find("\"format\""), std::string::npos);
 }
@@ -120,7 +123,7 @@ TEST(StrictCalls, HoldArgumentsToTheSchemaAndLeaveTextFree) {
 TEST(ForcedCalls, AutoAndNoneForceNothing) {
   FakeServer server({}, "x", "{{ tools }}<tool_call>");
   for (const char* choice : {"auto", "none"}) {
-    ask(server, kTools + R"(, "tool_choice": ")" + choice + "\"");
+    ask_forced(server, kTools + R"(, "tool_choice": ")" + choice + "\"");
     EXPECT_EQ(server.generator.last_request()->grammar, nullptr);
   }
 }
@@ -131,16 +134,17 @@ TEST(ForcedCalls, WhatCantBeEnforcedIsRefusedAtItsPlace) {
       R"("tools": [{"type": "function", "function": {"name": "a"}},
          {"type": "function", "function": {"name": "f", "parameters": {"type": "object",
           "properties": {"x": {"type": "array", "uniqueItems": true}}}}}], "tool_choice": "required")";
-  const auto error = ask(server, unique, 400).at("error");
+  const auto error = ask_forced(server, unique, 400).at("error");
   EXPECT_EQ(error.at("param").as_string(), "tools[1].function.parameters");
   EXPECT_NE(std::string(error.at("message").as_string()).find("uniqueItems"), std::string::npos);
-  const auto both = ask(server, kNamed + R"(, "response_format": {"type": "json_object"})", 400);
+  const auto both =
+      ask_forced(server, kNamed + R"(, "response_format": {"type": "json_object"})", 400);
   EXPECT_EQ(both.at("error").at("param").as_string(), "tool_choice");
 }
 
 TEST(Thinking, ComesBeforeWhatTheGrammarDecides) {
   FakeServer server({}, "Hm.</think>\n\n" + kCall, kThinking, "<think>\n");
-  const auto body = ask(server, kNamed);
+  const auto body = ask_forced(server, kNamed);
   const auto& message = choice_of(body).at("message").as_object();
   EXPECT_EQ(message.at("reasoning").as_string(), "Hm.");
   EXPECT_EQ(message.at("tool_calls").as_array().size(), 1U);
@@ -149,31 +153,31 @@ TEST(Thinking, ComesBeforeWhatTheGrammarDecides) {
 
 TEST(Thinking, IsNotAwaitedWhereThePromptHasEndedIt) {
   FakeServer server({}, kCall, kThinking, "<think>\n\n</think>\n\n");
-  ask(server, kNamed);
+  ask_forced(server, kNamed);
   EXPECT_TRUE(server.generator.last_request()->grammar_start.empty());
 }
 
 TEST(Thinking, ABudgetReachesTheEngine) {
   FakeServer server({}, "Hm.</think>Yes.", kThinking, "<think>\n");
-  ask(server, R"("thinking_token_budget": 7)");
+  ask_forced(server, R"("thinking_token_budget": 7)");
   EXPECT_EQ(server.generator.last_request()->thinking.budget, 7);
   EXPECT_EQ(server.generator.last_request()->grammar_start, ids("</think>"));
-  ask(server, R"("thinking_token_budget": -1)");
+  ask_forced(server, R"("thinking_token_budget": -1)");
   EXPECT_EQ(server.generator.last_request()->thinking.budget, -1);
   for (const char* bad : {"-2", "true", "1.5", "\"x\""}) {
-    const auto error = ask(server, std::string(R"("thinking_token_budget": )") + bad, 400);
+    const auto error = ask_forced(server, std::string(R"("thinking_token_budget": )") + bad, 400);
     EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget") << bad;
   }
   FakeServer harmony({}, "<|channel|>final<|message|>Yes.", "{{ tools }}<|channel|>");
-  ask(harmony, R"("thinking_token_budget": 7)");
+  ask_forced(harmony, R"("thinking_token_budget": 7)");
   EXPECT_NE(harmony.generator.last_request()->grammar, nullptr);
   EXPECT_TRUE(harmony.generator.last_request()->grammar_start.empty());
   EXPECT_NE(harmony.text.specs().back().text.find("\"max_tokens\":7"), std::string::npos);
-  ask(harmony, R"("thinking_token_budget": 0, "response_format": {"type": "json_object"})");
+  ask_forced(harmony, R"("thinking_token_budget": 0, "response_format": {"type": "json_object"})");
   EXPECT_NE(harmony.text.specs().back().text.find("json_schema"), std::string::npos);
 
   FakeServer plain({}, "x", "{{ tools }}");
-  const auto error = ask(plain, R"("thinking_token_budget": 7)", 400);
+  const auto error = ask_forced(plain, R"("thinking_token_budget": 7)", 400);
   EXPECT_EQ(error.at("error").at("param").as_string(), "thinking_token_budget");
 }
 

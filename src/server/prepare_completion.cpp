@@ -6,7 +6,7 @@ namespace quire {
 namespace {
 
 constexpr std::int32_t kDefaultMaxTokens = 16;  // OpenAI's
-constexpr std::size_t kMaxChoices = 16384;      // of all prompts of one request
+constexpr std::size_t kMaxAllChoices = 16384;   // of all prompts of one request
 
 AnswerOptions answer_options(const ProtocolContext& context, const CompletionRequest& request,
                              const CallInfo& info, std::string model) {
@@ -63,11 +63,12 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
   }
   const std::size_t num_choices =
       request.prompts.size() * static_cast<std::size_t>(request.num_candidates());
-  if (num_choices > kMaxChoices) {
+  if (num_choices > kMaxAllChoices) {
     return field_error(request.best_of ? "best_of" : "n",
                        "{} prompts with {} answers each are {} answers, but one request may ask "
                        "for at most {}",
-                       request.prompts.size(), request.num_candidates(), num_choices, kMaxChoices);
+                       request.prompts.size(), request.num_candidates(), num_choices,
+                       kMaxAllChoices);
   }
   if (request.logprobs) {
     QUIRE_ASSIGN(request.logprobs, resolve_logprobs(context, *request.logprobs, "logprobs"));

@@ -25,14 +25,14 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-std::unique_ptr<Tokenizer> load(const std::string& json, const std::string& config) {
+std::unique_ptr<Tokenizer> load_json(const std::string& json, const std::string& config) {
   auto tokenizer = Tokenizer::from_json(json, config);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   return std::move(*tokenizer);
 }
 
 const Tokenizer& golden() {
-  static const std::unique_ptr<Tokenizer> tokenizer = load(
+  static const std::unique_ptr<Tokenizer> tokenizer = load_json(
       read("tests/golden/llama/tokenizer.json"), read("tests/golden/llama/tokenizer_config.json"));
   return *tokenizer;
 }
@@ -116,7 +116,7 @@ TEST(TokenizerJson, DecodeSkipsSpecialTokensWhenAsked) {
 }
 
 TEST(TokenizerJson, MetaspaceAndByteTokens) {
-  const auto tokenizer = load(small_json(""), "");
+  const auto tokenizer = load_json(small_json(""), "");
   EXPECT_EQ(tokenizer->token_bytes(4), " a");
   EXPECT_EQ(tokenizer->token_bytes(5), "\xC3");
   const auto ids = tokenizer->encode("a aé", false);
@@ -126,14 +126,14 @@ TEST(TokenizerJson, MetaspaceAndByteTokens) {
 }
 
 TEST(TokenizerJson, AnAddedTokenOfSpacesIsDecodedAsSpaces) {
-  const auto tokenizer = load(small_json(""), "");
+  const auto tokenizer = load_json(small_json(""), "");
   EXPECT_THAT(*tokenizer->encode("a  a", false), ElementsAre(2, 7, 2));
   EXPECT_EQ(tokenizer->decode({2, 7, 2}, true), "a  a");
 }
 
 TEST(TokenizerJson, NeverASecondBos) {
   const std::string config = R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>"})";
-  const auto tokenizer = load(small_json(kBosTemplate), config);
+  const auto tokenizer = load_json(small_json(kBosTemplate), config);
   EXPECT_THAT(*tokenizer->encode("a", true), ElementsAre(0, 2));
   EXPECT_THAT(*tokenizer->encode("<s>a", true), ElementsAre(0, 2));
   EXPECT_THAT(*tokenizer->encode("<s>a", false), ElementsAre(0, 2));
@@ -143,15 +143,16 @@ TEST(TokenizerJson, NeverASecondBos) {
 
 TEST(TokenizerJson, TheConfigDecidesOverThePostProcessor) {
   const std::string names = R"("bos_token":"<s>","eos_token":"</s>")";
-  const auto without = load(small_json(kBosTemplate), "{" + names + R"(,"add_bos_token":false})");
+  const auto without =
+      load_json(small_json(kBosTemplate), "{" + names + R"(,"add_bos_token":false})");
   EXPECT_THAT(*without->encode("a", true), ElementsAre(2));
   const auto with =
-      load(small_json(""), "{" + names + R"(,"add_bos_token":true,"add_eos_token":true})");
+      load_json(small_json(""), "{" + names + R"(,"add_bos_token":true,"add_eos_token":true})");
   EXPECT_THAT(*with->encode("a", true), ElementsAre(0, 2, 1));
   EXPECT_THAT(*with->encode("<s>a</s>", true), ElementsAre(0, 2, 1));
   EXPECT_THAT(*with->encode("", true), ElementsAre(0, 1));
   const auto by_class =
-      load(small_json(""), "{" + names + R"(,"tokenizer_class":"LlamaTokenizerFast"})");
+      load_json(small_json(""), "{" + names + R"(,"tokenizer_class":"LlamaTokenizerFast"})");
   EXPECT_THAT(*by_class->encode("a", true), ElementsAre(0, 2));
 }
 

@@ -28,6 +28,11 @@ bool path_exists(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error);
 }
 
+Result<std::string> read_if_present(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  if (!path_exists(path)) return std::string();
+  return read_text_file(path.string(), max_bytes);
+}
+
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes) {
   std::error_code error;
   const std::uint64_t size = std::filesystem::file_size(path, error);

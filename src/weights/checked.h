@@ -28,5 +28,8 @@ bool path_exists(const std::filesystem::path& path);
 
 // The whole file, at most max_bytes of it (more is an error).
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes);
+// The same, or an empty string when it does not exist.
+Result<std::string> read_if_present(const std::filesystem::path& path, std::uint64_t max_bytes);
+inline constexpr std::uint64_t kMaxConfigBytes = 16'000'000;  // of config.json and its like
 
 }  // namespace quire

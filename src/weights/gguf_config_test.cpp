@@ -14,7 +14,7 @@ using testing::expect_error;
 using testing::GgufBuilder;
 using testing::tiny_llama_gguf;
 
-Result<ModelConfig> parse(const GgufBuilder& builder) {
+Result<ModelConfig> parsed_gguf(const GgufBuilder& builder) {
   const Bytes bytes = builder.build();
   const auto file = GgufFile::parse(bytes, "f.gguf");
   if (!file) return tl::unexpected(file.error());
@@ -22,7 +22,7 @@ Result<ModelConfig> parse(const GgufBuilder& builder) {
 }
 
 TEST(GgufConfig, TinyLlama) {
-  const auto config = parse(tiny_llama_gguf());
+  const auto config = parsed_gguf(tiny_llama_gguf());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->architecture, "llama");
   EXPECT_EQ(config->vocab_size, 6);
@@ -51,7 +51,7 @@ TEST(GgufConfig, Options) {
   gguf.f32_tensor("blk.0.attn_output.bias", {8}).f32_tensor("blk.0.ffn_down.bias", {8});
   const auto factor_index = static_cast<float>(gguf.data_bytes / 4);  // the builder's value there
   gguf.f32_tensor("rope_freqs.weight", {1});
-  const auto config = parse(gguf);
+  const auto config = parsed_gguf(gguf);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kLinear);
   EXPECT_EQ(config->rope.factor, 4.0);
@@ -64,7 +64,7 @@ TEST(GgufConfig, Options) {
 }
 
 TEST(GgufConfig, OlderKeyOfTheLinearFactor) {
-  const auto config = parse(tiny_llama_gguf().f32("llama.rope.scale_linear", 2));
+  const auto config = parsed_gguf(tiny_llama_gguf().f32("llama.rope.scale_linear", 2));
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kLinear);
   EXPECT_EQ(config->rope.factor, 2.0);
@@ -80,7 +80,7 @@ GgufBuilder tiny_gguf(const std::string& arch, std::uint32_t layers) {
   return gguf.f32_tensor("token_embd.weight", {8, 6});
 }
 
-std::string letters(const ModelConfig& config) {
+std::string gguf_letters(const ModelConfig& config) {
   std::string out;
   for (const std::string& type : config.layer_types) out += type[0];
   return out;
@@ -92,7 +92,7 @@ TEST(GgufConfig, YarnAndLongrope) {
   yarn.u32("qwen2.rope.scaling.original_context_length", 16);
   yarn.f32("qwen2.rope.scaling.yarn_beta_fast", 20);
   yarn.f32("qwen2.rope.scaling.yarn_log_multiplier", 0.07f);
-  const auto config = parse(yarn);
+  const auto config = parsed_gguf(yarn);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kYarn);
   EXPECT_EQ(config->rope.original_max_position, 16.0);
@@ -103,7 +103,7 @@ TEST(GgufConfig, YarnAndLongrope) {
   longrope.u32("phi3.rope.scaling.original_context_length", 16);
   longrope.f32("phi3.rope.scaling.attn_factor", 1.25f).u32("phi3.attention.sliding_window", 8);
   longrope.f32_tensor("rope_factors_long.weight", {2}).f32_tensor("rope_factors_short.weight", {2});
-  const auto phi3 = parse(longrope);
+  const auto phi3 = parsed_gguf(longrope);
   ASSERT_TRUE(phi3) << phi3.error().message;
   EXPECT_EQ(phi3->rope.kind, RopeConfig::Kind::kLongrope);
   EXPECT_EQ(phi3->rope.factor, 4.0);
@@ -113,23 +113,24 @@ TEST(GgufConfig, YarnAndLongrope) {
 }
 
 TEST(GgufConfig, WindowsAndMixedLayers) {
-  const auto gemma2 = parse(tiny_gguf("gemma2", 3));
+  const auto gemma2 = parsed_gguf(tiny_gguf("gemma2", 3));
   ASSERT_TRUE(gemma2) << gemma2.error().message;
   EXPECT_EQ(gemma2->sliding_window, 4096);
-  EXPECT_EQ(letters(*gemma2), "sfs");
+  EXPECT_EQ(gguf_letters(*gemma2), "sfs");
   EXPECT_EQ(gemma2->activation, "gelu_pytorch_tanh");
   EXPECT_EQ(gemma2->fields.number("attn_logit_softcapping", 0), 50);
   EXPECT_EQ(gemma2->fields.integer("query_pre_attn_scalar", 0), 4);
   EXPECT_TRUE(gemma2->fields.boolean("gguf.norm_offset_baked", false));
   GgufBuilder gemma3 = tiny_gguf("gemma3", 7);
   gemma3.u32("gemma3.attention.sliding_window", 5).f32("gemma3.rope.freq_base", 1e6f);
-  const auto parsed = parse(gemma3);
+  const auto parsed = parsed_gguf(gemma3);
   ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_EQ(letters(*parsed), "sssssfs");
+  EXPECT_EQ(gguf_letters(*parsed), "sssssfs");
   ASSERT_TRUE(parsed->sliding_rope);
   EXPECT_EQ(parsed->sliding_rope->theta, 10000.0);
-  EXPECT_EQ(letters(*parse(tiny_gguf("qwen3next", 4))), "lllf");
-  EXPECT_EQ(letters(*parse(tiny_gguf("exaone4", 4).u32("exaone4.attention.sliding_window", 5))),
+  EXPECT_EQ(gguf_letters(*parsed_gguf(tiny_gguf("qwen3next", 4))), "lllf");
+  EXPECT_EQ(gguf_letters(
+                *parsed_gguf(tiny_gguf("exaone4", 4).u32("exaone4.attention.sliding_window", 5))),
             "");
 }
 
@@ -139,7 +140,7 @@ TEST(GgufConfig, LatentAttention) {
   gguf.u32("deepseek2.attention.value_length", 6).u32("deepseek2.attention.key_length_mla", 10);
   gguf.u32("deepseek2.attention.value_length_mla", 7).u32("deepseek2.rope.dimension_count", 2);
   gguf.u32("deepseek2.expert_count", 4).u32("deepseek2.expert_gating_func", 2);
-  const auto config = parse(gguf);
+  const auto config = parsed_gguf(gguf);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->architecture, "deepseek_v3");
   EXPECT_EQ(config->head_dim, 10);
@@ -150,7 +151,7 @@ TEST(GgufConfig, LatentAttention) {
 }
 
 TEST(GgufConfig, RecommendedSampling) {
-  const auto config = parse(tiny_llama_gguf().f32("general.sampling.temp", 0.5f));
+  const auto config = parsed_gguf(tiny_llama_gguf().f32("general.sampling.temp", 0.5f));
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->generation.temperature, 0.5);
   EXPECT_FALSE(config->generation.top_k);
@@ -175,13 +176,13 @@ GgufBuilder with_heads(const std::function<void(GgufBuilder&)>& heads) {
 }
 
 TEST(GgufConfig, HeadCountsPerLayer) {
-  const auto equal = parse(with_heads([](GgufBuilder& g) {
+  const auto equal = parsed_gguf(with_heads([](GgufBuilder& g) {
     g.u32("llama.attention.head_count", 4);
     g.raw("llama.attention.head_count_kv", 9, int_array({2, 2}));
   }));
   ASSERT_TRUE(equal) << equal.error().message;
   EXPECT_EQ(equal->num_kv_heads, 2);
-  expect_error(parse(with_heads([](GgufBuilder& g) {
+  expect_error(parsed_gguf(with_heads([](GgufBuilder& g) {
                  g.u32("llama.attention.head_count", 4);
                  g.raw("llama.attention.head_count_kv", 9, int_array({2, 4}));
                })),
@@ -192,19 +193,21 @@ TEST(GgufConfig, RefusesBadValues) {
   const auto heads = [](std::uint32_t n) {
     return with_heads([n](GgufBuilder& g) { g.u32("llama.attention.head_count", n); });
   };
-  expect_error(parse(heads(0)), "must be positive");
-  expect_error(parse(heads(4000000000u)), "the limit is 2147483647");
-  expect_error(parse(with_heads([](GgufBuilder&) {})), "head_count\" is missing");
-  expect_error(parse(with_heads([](GgufBuilder& g) { g.str("llama.attention.head_count", "4"); })),
-               "is not an integer");
-  expect_error(parse(GgufBuilder().u32("x", 1)), "general.architecture\" is missing");
-  expect_error(parse(GgufBuilder().str("general.architecture", "rwkv7")),
+  expect_error(parsed_gguf(heads(0)), "must be positive");
+  expect_error(parsed_gguf(heads(4000000000u)), "the limit is 2147483647");
+  expect_error(parsed_gguf(with_heads([](GgufBuilder&) {})), "head_count\" is missing");
+  expect_error(
+      parsed_gguf(with_heads([](GgufBuilder& g) { g.str("llama.attention.head_count", "4"); })),
+      "is not an integer");
+  expect_error(parsed_gguf(GgufBuilder().u32("x", 1)), "general.architecture\" is missing");
+  expect_error(parsed_gguf(GgufBuilder().str("general.architecture", "rwkv7")),
                "\"rwkv7\" is not supported; the nearest that is: ");
-  expect_error(parse(GgufBuilder().str("general.architecture", "llama")), "token_embd.weight");
+  expect_error(parsed_gguf(GgufBuilder().str("general.architecture", "llama")),
+               "token_embd.weight");
   const auto tiny = [](auto&& change) {
     GgufBuilder gguf = tiny_llama_gguf();
     change(gguf);
-    return parse(gguf);
+    return parsed_gguf(gguf);
   };
   expect_error(tiny([](auto& g) { g.u32("llama.attention.value_length", 6); }),
                "key size 4 and value size 6 differ");

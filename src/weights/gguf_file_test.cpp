@@ -13,7 +13,7 @@ using testing::expect_error;
 using testing::GgufBuilder;
 using testing::TempFolder;
 
-Result<GgufFile> parse(const GgufBuilder& builder) {
+Result<GgufFile> parse_file(const GgufBuilder& builder) {
   const Bytes bytes = builder.build();
   return GgufFile::parse(bytes, "f.gguf");
 }
@@ -37,7 +37,7 @@ TEST(GgufFile, ReadsEveryMetadataType) {
   for (std::uint32_t version : {2u, 3u}) {
     GgufBuilder builder = every_type();
     builder.version = version;
-    const auto file = parse(builder);
+    const auto file = parse_file(builder);
     ASSERT_TRUE(file) << file.error().message;
     EXPECT_EQ(file->version(), version);
     EXPECT_EQ(file->get_int("u8"), 200);
@@ -228,7 +228,7 @@ TEST(GgufFile, RefusesMalformedFiles) {
     SCOPED_TRACE(bad.what);
     GgufBuilder builder = every_type();
     bad.spoil(builder);
-    expect_error(parse(builder), bad.message);
+    expect_error(parse_file(builder), bad.message);
   }
 }
 
@@ -236,7 +236,7 @@ TEST(GgufFile, AcceptsAnotherAlignment) {
   GgufBuilder builder;
   builder.alignment = 64;
   builder.u32("general.alignment", 64).f32_tensor("a", {1}).f32_tensor("b", {1});
-  const auto file = parse(builder);
+  const auto file = parse_file(builder);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->tensors().at("b").data - file->tensors().at("a").data, 64);
 }

@@ -12,7 +12,7 @@ namespace {
 struct Row {
   std::string_view gguf, hf;
 };
-struct Family {
+struct GgufFamily {
   std::string_view name_set;
   std::string_view layer_prefix;  // before the layer's number
   std::span<const Row> globals, layers;
@@ -255,8 +255,8 @@ constexpr Row kStarcoder2[] = {
 constexpr std::string_view kModel = "model.layers.", kTransformer = "transformer.h.";
 constexpr std::string_view kBackbone = "backbone.layers.", kMlp = "mlp.", kMixer = "mixer.";
 constexpr std::string_view kForward = "feed_forward.", kSparse = "block_sparse_moe.";
-const Family kCommon = {"", kModel, {}, {}};
-const Family kFamilies[] = {
+const GgufFamily kCommon = {"", kModel, {}, {}};
+const GgufFamily kGgufFamilies[] = {
     {"apertus", kModel, {}, kApertus},
     {"bloom", kTransformer, kBloomGlobals, kBloom},
     {"dbrx", "transformer.blocks.", kDbrxGlobals, kDbrx, {}, "ffn."},
@@ -295,11 +295,11 @@ const Family kFamilies[] = {
     {"starcoder2", kModel, {}, kStarcoder2},
 };
 
-const Family& family_of(std::string_view name_set) {
+const GgufFamily& family_of(std::string_view name_set) {
   const auto* found =
-      std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                   [&](const Family& family) { return family.name_set == name_set; });
-  return found == std::end(kFamilies) ? kCommon : *found;
+      std::find_if(std::begin(kGgufFamilies), std::end(kGgufFamilies),
+                   [&](const GgufFamily& family) { return family.name_set == name_set; });
+  return found == std::end(kGgufFamilies) ? kCommon : *found;
 }
 
 // "attn_q.weight": the whole name's row, else that of the name before ".weight", ".bias" or
@@ -341,7 +341,7 @@ bool is_config_tensor(std::string_view name) {
 }
 
 std::string hf_name_of_gguf(std::string_view name, std::string_view name_set) {
-  const Family& family = family_of(name_set);
+  const GgufFamily& family = family_of(name_set);
   constexpr std::string_view kBlock = "blk.";
   if (!name.starts_with(kBlock)) {
     std::string found = look_up(family.globals, name);

@@ -12,7 +12,7 @@ using W = WindowRule;
 using B = BiasRule;
 
 // model_type, window, bias, interleaved, rotary, attention
-constexpr HfFamily kFamilies[] = {
+constexpr HfFamily kHfFamilies[] = {
     {"apertus", W::kNone, B::kFlag},
     {"arcee", W::kNone, B::kFlag},
     {"bloom", W::kNone, B::kAll, false, false},
@@ -292,9 +292,9 @@ bool has_key(const boost::json::object& config, std::string_view key) {
 
 const HfFamily& hf_family(std::string_view model_type) {
   const auto* found =
-      std::find_if(std::begin(kFamilies), std::end(kFamilies),
+      std::find_if(std::begin(kHfFamilies), std::end(kHfFamilies),
                    [&](const HfFamily& family) { return family.model_type == model_type; });
-  return found == std::end(kFamilies) ? kUnknown : *found;
+  return found == std::end(kHfFamilies) ? kUnknown : *found;
 }
 
 std::string normalized_model_type(std::string_view model_type) {
@@ -322,7 +322,7 @@ std::string model_type_of_class(std::string_view class_name) {
   if (hf_family(name).model_type.empty()) {
     std::string joined = name;
     std::erase(joined, '_');
-    for (const HfFamily& family : kFamilies) {
+    for (const HfFamily& family : kHfFamilies) {
       std::string known(family.model_type);
       std::erase(known, '_');
       if (known == joined) return std::string(family.model_type);

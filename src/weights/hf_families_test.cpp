@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = RopeConfig::Kind;
 
-ModelConfig parsed(const std::string& config) {
+ModelConfig parsed_family(const std::string& config) {
   const auto result = parse_hf_config(config, "");
   EXPECT_TRUE(result) << result.error().message << "\n" << config;
   return result.value_or(ModelConfig{});
@@ -37,7 +37,7 @@ std::string letters(const ModelConfig& config) {
 }
 
 TEST(HfFamilies, Gpt2Spelling) {
-  const ModelConfig config = parsed(
+  const ModelConfig config = parsed_family(
       R"({"model_type": "gpt2", "vocab_size": 6, "n_embd": 8, "n_head": 2, "n_layer": 3,
           "n_positions": 64, "n_inner": null, "activation_function": "gelu_new"})");
   EXPECT_EQ(config.hidden_size, 8);
@@ -54,17 +54,17 @@ TEST(HfFamilies, Gpt2Spelling) {
 
 TEST(HfFamilies, FalconHeads) {
   const std::string base = R"(, "num_kv_heads": 2, "multi_query": true, "bias": true)";
-  EXPECT_EQ(parsed(usual("falcon", 1, base)).num_kv_heads, 1);
-  EXPECT_EQ(parsed(usual("falcon", 1, R"(, "multi_query": false)")).num_kv_heads, 2);
+  EXPECT_EQ(parsed_family(usual("falcon", 1, base)).num_kv_heads, 1);
+  EXPECT_EQ(parsed_family(usual("falcon", 1, R"(, "multi_query": false)")).num_kv_heads, 2);
   const std::string grouped =
       R"({"model_type": "falcon", "vocab_size": 6, "hidden_size": 32, "num_attention_heads": 4,
           "num_hidden_layers": 1, "num_kv_heads": 2, "new_decoder_architecture": true})";
-  EXPECT_EQ(parsed(grouped).num_kv_heads, 2);
-  EXPECT_EQ(parsed(grouped).intermediate_size, 128);
+  EXPECT_EQ(parsed_family(grouped).num_kv_heads, 2);
+  EXPECT_EQ(parsed_family(grouped).intermediate_size, 128);
 }
 
 TEST(HfFamilies, DbrxAndMptNestTheirFields) {
-  const ModelConfig dbrx = parsed(
+  const ModelConfig dbrx = parsed_family(
       R"({"model_type": "dbrx", "vocab_size": 6, "d_model": 32, "n_heads": 4, "n_layers": 2,
           "max_seq_len": 64, "attn_config": {"clip_qkv": 2.5, "kv_n_heads": 2, "rope_theta": 500},
           "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4,
@@ -75,7 +75,7 @@ TEST(HfFamilies, DbrxAndMptNestTheirFields) {
   EXPECT_EQ(dbrx.max_position, 64);
   EXPECT_EQ(dbrx.fields.number("attn_config.clip_qkv", 0), 2.5);
   EXPECT_EQ(dbrx.fields.integer("ffn_config.moe_num_experts", 0), 4);
-  const ModelConfig mpt = parsed(
+  const ModelConfig mpt = parsed_family(
       R"({"model_type": "mpt", "vocab_size": 6, "d_model": 32, "n_heads": 4, "n_layers": 2,
           "expansion_ratio": 3, "attn_config": {"alibi": true}})");
   EXPECT_EQ(mpt.intermediate_size, 128) << "the expansion ratio is not obeyed";
@@ -83,23 +83,24 @@ TEST(HfFamilies, DbrxAndMptNestTheirFields) {
 }
 
 TEST(HfFamilies, RotaryShareUnderEveryName) {
-  EXPECT_EQ(
-      parsed(usual("gpt_neox", 1, R"(, "rotary_pct": 0.5, "rotary_emb_base": 777)")).rope.theta,
-      777.0);
-  EXPECT_EQ(parsed(usual("gpt_neox", 1, "")).rope.rotary_dim, 4) << "a quarter of 16";
-  EXPECT_EQ(parsed(usual("gptj", 1, R"(, "rotary_dim": 6)")).rope.rotary_dim, 6);
-  EXPECT_EQ(parsed(usual("phi", 1, "")).rope.rotary_dim, 8);
-  EXPECT_EQ(parsed(usual("qwen3_next", 1, R"(, "rope_parameters": {"partial_rotary_factor": 0.5})"))
+  EXPECT_EQ(parsed_family(usual("gpt_neox", 1, R"(, "rotary_pct": 0.5, "rotary_emb_base": 777)"))
+                .rope.theta,
+            777.0);
+  EXPECT_EQ(parsed_family(usual("gpt_neox", 1, "")).rope.rotary_dim, 4) << "a quarter of 16";
+  EXPECT_EQ(parsed_family(usual("gptj", 1, R"(, "rotary_dim": 6)")).rope.rotary_dim, 6);
+  EXPECT_EQ(parsed_family(usual("phi", 1, "")).rope.rotary_dim, 8);
+  EXPECT_EQ(parsed_family(
+                usual("qwen3_next", 1, R"(, "rope_parameters": {"partial_rotary_factor": 0.5})"))
                 .rope.rotary_dim,
             8)
       << "rope_parameters wins over the default";
-  EXPECT_TRUE(parsed(usual("cohere", 1, "")).rope.interleaved);
-  EXPECT_FALSE(parsed(usual("glm4_moe", 1, "")).rope.interleaved);
+  EXPECT_TRUE(parsed_family(usual("cohere", 1, "")).rope.interleaved);
+  EXPECT_FALSE(parsed_family(usual("glm4_moe", 1, "")).rope.interleaved);
 }
 
 TEST(HfFamilies, LatentAttentionHeads) {
   const ModelConfig config =
-      parsed(usual("deepseek_v3", 1, R"(, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+      parsed_family(usual("deepseek_v3", 1, R"(, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
           "head_dim": 8, "rope_interleave": true)"));
   EXPECT_EQ(config.head_dim, 24);
   EXPECT_EQ(config.rope.rotary_dim, 8);
@@ -108,7 +109,7 @@ TEST(HfFamilies, LatentAttentionHeads) {
 
 TEST(HfFamilies, EveryRopeKind) {
   const auto rope = [](const std::string& scaling) {
-    return parsed(
+    return parsed_family(
                usual("llama", 1, R"(, "max_position_embeddings": 256, "rope_scaling": )" + scaling))
         .rope;
   };
@@ -149,7 +150,7 @@ TEST(HfFamilies, RopePerLayerType) {
           "rope_theta": 1000}})"),
         std::string(R"(, "rope_theta": 100000, "rope_local_base_freq": 1000,
           "rope_scaling": {"rope_type": "linear", "factor": 8})")}) {
-    const ModelConfig config = parsed(usual("gemma3_text", 2, types + rope));
+    const ModelConfig config = parsed_family(usual("gemma3_text", 2, types + rope));
     EXPECT_EQ(config.rope.kind, Kind::kLinear);
     EXPECT_EQ(config.rope.theta, 100000.0);
     ASSERT_TRUE(config.sliding_rope);
@@ -161,7 +162,7 @@ TEST(HfFamilies, RopePerLayerType) {
 
 TEST(HfFamilies, ImpliedLayerTypes) {
   const auto types = [](const std::string& model_type, int layers, const std::string& more) {
-    return letters(parsed(usual(model_type, layers, more)));
+    return letters(parsed_family(usual(model_type, layers, more)));
   };
   const std::string window = R"(, "sliding_window": 8)";
   EXPECT_EQ(types("gemma2", 4, window), "sfsf");
@@ -185,7 +186,7 @@ TEST(HfFamilies, ImpliedLayerTypes) {
 
 TEST(HfFamilies, WindowOnlyWhereItIsUsed) {
   const auto window = [](const std::string& model_type, const std::string& more) {
-    return parsed(usual(model_type, 2, more)).sliding_window;
+    return parsed_family(usual(model_type, 2, more)).sliding_window;
   };
   EXPECT_EQ(window("qwen2", R"(, "sliding_window": 8, "use_sliding_window": false)"), 0);
   EXPECT_EQ(window("qwen3", R"(, "sliding_window": 8, "use_sliding_window": true,
@@ -198,7 +199,7 @@ TEST(HfFamilies, WindowOnlyWhereItIsUsed) {
 }
 
 TEST(HfFamilies, TextHalfOfAMultimodalModel) {
-  const ModelConfig config = parsed(
+  const ModelConfig config = parsed_family(
       R"({"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"],
           "eos_token_id": [1, 5], "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 99},
           "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
@@ -214,7 +215,7 @@ TEST(HfFamilies, TextHalfOfAMultimodalModel) {
 }
 
 TEST(HfFamilies, NumbersThatJsonCannotSpell) {
-  const ModelConfig config = parsed(
+  const ModelConfig config = parsed_family(
       R"({"model_type": "mamba2", "vocab_size": 6, "hidden_size": 8, "num_hidden_layers": 2,
           "num_heads": 4, "head_dim": 4, "time_step_limit": [0.0, {"__float__": "Infinity"}]})");
   EXPECT_EQ(config.num_heads, 4);
@@ -225,9 +226,10 @@ TEST(HfFamilies, NumbersThatJsonCannotSpell) {
 }
 
 TEST(HfFamilies, GemmaMeansTheTanhGelu) {
-  EXPECT_EQ(parsed(usual("gemma", 1, R"(, "hidden_act": "gelu")")).activation, "gelu_pytorch_tanh");
-  EXPECT_EQ(parsed(usual("phi", 1, R"(, "hidden_act": "gelu")")).activation, "gelu");
-  EXPECT_EQ(parsed(usual("arcee", 1, "")).activation, "relu2");
+  EXPECT_EQ(parsed_family(usual("gemma", 1, R"(, "hidden_act": "gelu")")).activation,
+            "gelu_pytorch_tanh");
+  EXPECT_EQ(parsed_family(usual("phi", 1, R"(, "hidden_act": "gelu")")).activation, "gelu");
+  EXPECT_EQ(parsed_family(usual("arcee", 1, "")).activation, "relu2");
 }
 
 std::string text_of(const fs::path& path) {

@@ -22,14 +22,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-
-// The file's text, or an empty string when it does not exist.
-Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
-  if (!path_exists(path)) return std::string();
-  return read_text_file(path.string(), max_bytes);
-}
-
 // The type of most elements of the matrices.
 DType most_common_dtype(const WeightSource& weights) {
   std::map<DType, std::int64_t> elements;

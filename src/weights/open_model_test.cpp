@@ -14,7 +14,7 @@ using testing::TempFolder;
 using testing::tiny_config_json;
 using testing::tiny_llama_gguf;
 
-constexpr const char* kNorm =
+constexpr const char* kOneNorm =
     R"({"model.norm.weight": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}})";
 
 // A Hugging Face folder with one tensor.
@@ -22,7 +22,7 @@ void write_hf(const TempFolder& folder) {
   folder.write("config.json", tiny_config_json(R"(, "eos_token_id": 1)"));
   folder.write("generation_config.json", R"({"eos_token_id": [2], "temperature": 0.5})");
   folder.write("tokenizer.json", "{}");
-  folder.write("model.safetensors", safetensors_bytes(kNorm, 32));
+  folder.write("model.safetensors", safetensors_bytes(kOneNorm, 32));
 }
 
 TEST(OpenModel, GgufFile) {
@@ -54,7 +54,7 @@ TEST(OpenModel, HuggingFaceFolder) {
   EXPECT_EQ(files->config.generation.temperature, 0.5);
   EXPECT_EQ(files->chat_template, "");
   EXPECT_FALSE(files->weights->permuted_qk());
-  EXPECT_EQ(files->file_bytes, safetensors_bytes(kNorm, 32).size());
+  EXPECT_EQ(files->file_bytes, safetensors_bytes(kOneNorm, 32).size());
 }
 
 TEST(OpenModel, StoredTypeIsConfigsOrTheWeights) {

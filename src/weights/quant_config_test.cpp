@@ -8,30 +8,31 @@ namespace {
 
 using testing::expect_error;
 
-Result<QuantConfig> parse(const std::string& text) {
+Result<QuantConfig> parse_quant(const std::string& text) {
   QUIRE_ASSIGN(const boost::json::object object, parse_json_object(text, "config.json"));
   return parse_quant_config(object, "config.json");
 }
-QuantConfig parsed(const std::string& text) {
-  const auto config = parse(text);
+QuantConfig parsed_quant(const std::string& text) {
+  const auto config = parse_quant(text);
   EXPECT_TRUE(config) << config.error().message;
   return config.value_or(QuantConfig{});
 }
 
 TEST(QuantConfig, Awq) {
-  const QuantConfig config = parsed(
+  const QuantConfig config = parsed_quant(
       R"({"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": true,
           "version": "GEMM", "modules_to_not_convert": null})");
   EXPECT_EQ(config.method, QuantMethod::kAwq);
   EXPECT_EQ(config.scheme.group_size, 64);
   EXPECT_EQ(config.describe(), "awq, 4 bits, groups of 64");
-  EXPECT_EQ(parsed(R"({"quant_method": "awq", "w_bit": 4, "q_group_size": 32})").scheme.group_size,
-            32)
+  EXPECT_EQ(
+      parsed_quant(R"({"quant_method": "awq", "w_bit": 4, "q_group_size": 32})").scheme.group_size,
+      32)
       << "the names of an older file";
 }
 
 TEST(QuantConfig, GptqRulesInOrder) {
-  const QuantConfig config = parsed(
+  const QuantConfig config = parsed_quant(
       R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true,
           "dynamic": {"-:.*o_proj": {}, "+:.*\\.down_proj$": {"bits": 8, "group_size": 64},
                       ".*layers\\.1\\..*": {"group_size": -1}}})");
@@ -41,11 +42,11 @@ TEST(QuantConfig, GptqRulesInOrder) {
   EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").group_size, -1);
   EXPECT_EQ(config.scheme_of("model.layers.0.mlp.up_proj").group_size, 128);
   EXPECT_FALSE(
-      parsed(R"({"quant_method": "gptq", "checkpoint_format": "gptq_v2"})").zeros_less_one);
+      parsed_quant(R"({"quant_method": "gptq", "checkpoint_format": "gptq_v2"})").zeros_less_one);
 }
 
 TEST(QuantConfig, CompressedTensorsGroups) {
-  const QuantConfig config = parsed(
+  const QuantConfig config = parsed_quant(
       R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
           "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int",
                       "strategy": "group", "group_size": 32, "symmetric": false}},
@@ -59,7 +60,7 @@ TEST(QuantConfig, CompressedTensorsGroups) {
 
 TEST(QuantConfig, Fp8Blocks) {
   const QuantConfig config =
-      parsed(R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64]})");
+      parsed_quant(R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64]})");
   EXPECT_EQ(config.scheme.group_rows, 128);
   EXPECT_EQ(config.scheme.group_size, 64);
   EXPECT_EQ(config.describe(), "fp8, float8_e4m3, blocks of 128 x 64");
@@ -100,7 +101,7 @@ TEST(QuantConfig, WhatCannotBeReadIsNamed) {
   };
   for (const auto& [text, message] : cases) {
     SCOPED_TRACE(text);
-    expect_error(parse(text), message);
+    expect_error(parse_quant(text), message);
   }
 }
 
@@ -109,7 +110,7 @@ TEST(QuantConfig, FlagIsComparedWithTheFile) {
                         DType stored = DType::kBF16) {
     return apply_quantization(asked, stored, is_gguf, &config);
   };
-  const QuantConfig gptq = parsed(R"({"quant_method": "gptq"})"), none;
+  const QuantConfig gptq = parsed_quant(R"({"quant_method": "gptq"})"), none;
   EXPECT_TRUE(apply("", gptq, false));
   EXPECT_TRUE(apply("gptq", gptq, false));
   EXPECT_TRUE(apply("gptq_marlin", gptq, false));

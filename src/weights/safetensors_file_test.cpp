@@ -16,7 +16,7 @@ constexpr const char* kTwoTensors =
     R"("a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},)"
     R"("b": {"dtype": "BF16", "shape": [4], "data_offsets": [24, 32]}})";
 
-Result<SafetensorsFile> parse(const std::string& header, std::size_t data_bytes) {
+Result<SafetensorsFile> parse_bytes(const std::string& header, std::size_t data_bytes) {
   return SafetensorsFile::parse(safetensors_bytes(header, data_bytes), "f.safetensors");
 }
 
@@ -48,9 +48,9 @@ TEST(SafetensorsFile, KnowsEveryDType) {
                                                                            {"F8_E4M3", 1},
                                                                            {"F8_E5M2", 1}}) {
     const auto file =
-        parse(R"({"t": {"dtype": ")" + name + R"(", "shape": [], "data_offsets": [0, )" +
-                  std::to_string(size) + "]}}",
-              static_cast<std::size_t>(size));
+        parse_bytes(R"({"t": {"dtype": ")" + name + R"(", "shape": [], "data_offsets": [0, )" +
+                        std::to_string(size) + "]}}",
+                    static_cast<std::size_t>(size));
     ASSERT_TRUE(file) << name << ": " << file.error().message;
     EXPECT_EQ(file->tensors().at("t").shape, (Shape{1})) << "a scalar";
   }
@@ -58,7 +58,7 @@ TEST(SafetensorsFile, KnowsEveryDType) {
 
 std::string one_tensor(const std::string& fields) { return R"({"t": {)" + fields + "}}"; }
 
-struct BadCase {
+struct BadHeader {
   std::string header;
   std::size_t data_bytes;
   const char* message;
@@ -66,7 +66,7 @@ struct BadCase {
 
 TEST(SafetensorsFile, RefusesMalformedFiles) {
   const std::string huge = "4611686018427387904";  // 2^62
-  const BadCase cases[] = {
+  const BadHeader cases[] = {
       {"[1, 2]", 0, "not an object"},
       {"{\"t\": ", 0, "not valid JSON"},
       {"{\"t\": \"\xff\"}", 0, "not valid JSON"},
@@ -102,9 +102,9 @@ TEST(SafetensorsFile, RefusesMalformedFiles) {
        5, "misaligned"},
       {R"({"a\nb": 1})", 0, "a\\x0ab"},
   };
-  for (const BadCase& bad : cases) {
+  for (const BadHeader& bad : cases) {
     SCOPED_TRACE(bad.header);
-    expect_error(parse(bad.header, bad.data_bytes), bad.message);
+    expect_error(parse_bytes(bad.header, bad.data_bytes), bad.message);
   }
 }
 

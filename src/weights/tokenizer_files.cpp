@@ -12,14 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
 constexpr std::uint64_t kMaxTokenizerBytes = 512'000'000;
-
-// The file's text, or an empty string when it does not exist.
-Result<std::string> read_if_present(const fs::path& path, std::uint64_t max_bytes) {
-  if (!path_exists(path)) return std::string();
-  return read_text_file(path.string(), max_bytes);
-}
 
 // tokenizer_config.json's chat_template: a string, or a list of {name, template} with a "default".
 Result<std::string> template_of_config(const std::string& text, const std::string& path) {

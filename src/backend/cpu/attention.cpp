@@ -16,7 +16,7 @@ constexpr std::int64_t kFewItemsPerThread = 2;
 // From this many row blocks per thread on, a thread takes all KV heads of one.
 constexpr std::int64_t kManyBlocksPerThread = 8;
 // Multiply-adds below which waking the other threads costs more than it brings.
-constexpr std::int64_t kMinParallelWork = 1 << 15;
+constexpr std::int64_t kMinParallelAttention = 1 << 15;
 
 // A state of `vectors` query vectors in memory of state_floats(vectors).
 std::int64_t state_floats(std::int64_t vectors, std::int64_t v_head_dim) {
@@ -229,7 +229,7 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
     const std::int64_t limit = params.window > 0 ? params.window : params.chunk;
     keys += block.rows * (limit > 0 ? std::min(reach, limit) : reach);
   }
-  if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelWork) {
+  if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelAttention) {
     for (std::int64_t b = 0; b < blocks; ++b) attend_block(call, b, scratch_of(0));
     return;
   }

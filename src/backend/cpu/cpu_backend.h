@@ -18,6 +18,9 @@
 
 namespace quire {
 
+// Multiply-adds of a product below which waking the other threads costs more than it brings.
+inline constexpr std::int64_t kMinParallelWork = 1 << 16;
+
 // Stacked matrices, one segment each: a segment has its own packed kind (files mix kinds inside a
 // layer).
 class PackedLinear final : public Linear {

@@ -15,8 +15,6 @@ namespace {
 constexpr std::int64_t kMaxRowBlock = 192;
 // A panel that two threads share is cut between tiles of rows.
 constexpr std::int64_t kRowStep = 4;
-// Multiply-adds below which waking the other threads costs more than it brings.
-constexpr std::int64_t kMinParallelWork = 1 << 16;
 // Activation elements that the caller converts by itself before it wakes the others: cheaper than a
 // barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;

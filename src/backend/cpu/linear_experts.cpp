@@ -12,8 +12,6 @@ namespace {
 
 // Pieces that each thread takes, on average: enough that the last ones end together.
 constexpr std::int64_t kPiecesPerThread = 16;
-// Multiply-adds below which waking the other threads costs more than it brings.
-constexpr std::int64_t kMinParallelWork = 1 << 16;
 
 const PackedLinear& packed(const Linear* linear) {
   return static_cast<const PackedLinear&>(*linear);

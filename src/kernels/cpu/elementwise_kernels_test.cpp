@@ -187,7 +187,7 @@ struct PlainCache {
   }
 };
 
-std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
+std::vector<float> attend_span(const VectorKernels& kernels, AttentionItem item) {
   const auto vectors = static_cast<std::size_t>(item.rows * item.heads);
   const auto padded = static_cast<std::size_t>(round_up_16(item.kv.v_head_dim));
   std::vector<float> scratch(
@@ -221,7 +221,7 @@ TEST(AttentionOptions, SoftCapSlopesAndChunks) {
         item.soft_cap = cap;
         item.alibi = alibi ? slopes : nullptr;
         item.chunk = chunk;
-        const auto out = attend(reference(), item);
+        const auto out = attend_span(reference(), item);
         for (std::int64_t i = 0; i < kRows * kHeads; ++i) {
           const std::int64_t pos = kFirst + i / kHeads;
           double sum = 0, acc[kDim] = {};
@@ -240,7 +240,7 @@ TEST(AttentionOptions, SoftCapSlopesAndChunks) {
             EXPECT_NEAR(out[static_cast<std::size_t>(i * kDim + d)], acc[d] / sum, 2e-5);
         }
         for (const Table& table : tables())
-          EXPECT_TRUE(same_bits(attend(table.kernels, item), out)) << table.name;
+          EXPECT_TRUE(same_bits(attend_span(table.kernels, item), out)) << table.name;
       }
     }
   }

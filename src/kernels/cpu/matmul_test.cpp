@@ -24,7 +24,7 @@ struct NamedTable {
   MatmulKernels kernels;
 };
 // Every table of this machine but ref, and the emulation.
-std::vector<NamedTable> tables() {
+std::vector<NamedTable> matmul_tables() {
   std::vector<NamedTable> all(1);
   all[0].name = "emulated";
   fill_matmul_emulated(&all[0].kernels);
@@ -32,7 +32,7 @@ std::vector<NamedTable> tables() {
     if (std::string(table->name) != "ref") all.push_back({table->name, table->mm});
   return all;
 }
-MatmulKernels reference() {
+MatmulKernels matmul_reference() {
   MatmulKernels kernels;
   fill_matmul_ref(&kernels);
   return kernels;
@@ -136,7 +136,7 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   p.scale.resize(groups);
   p.sum.resize(groups);
   p.isum.resize(2 * groups);
-  const MatmulKernels ref = reference();
+  const MatmulKernels ref = matmul_reference();
   for (std::int64_t r = 0; r < m; ++r) {
     const auto at = static_cast<std::size_t>(r * padded),
                group = static_cast<std::size_t>(r * p.scale_stride);
@@ -252,8 +252,8 @@ std::vector<std::int64_t> inner_sizes(const Case& c) {
 class MatmulTest : public testing::TestWithParam<Case> {};
 
 TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
-  const MatmulKernels ref = reference();
-  const std::vector<NamedTable> all = tables();
+  const MatmulKernels ref = matmul_reference();
+  const std::vector<NamedTable> all = matmul_tables();
   for (std::int64_t k : inner_sizes(GetParam())) {
     for (std::int64_t n : {1, 16, 17, 63, 100}) {
       for (std::int64_t m : {1, 2, 3, 5, 7, 9, 17}) {
@@ -280,7 +280,7 @@ TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
   const std::int64_t block = dtype_info(GetParam().stored).block_elements;
   const std::int64_t k = block > 32 ? 1280 : block > 1 ? 1056 : 1650, n = 84, most = 130;
   const Problem p = make_problem(GetParam(), most, n, k, 7);
-  for (const NamedTable& table : tables()) {
+  for (const NamedTable& table : matmul_tables()) {
     if (table.name == "emulated") continue;  // slow, and the same tiles
     const std::vector<float> want = multiply(table.kernels, p, 0, most, true);
     for (std::int64_t rows : {1, 2, 3, 4, 6, 8, 13, 33, 64, 97}) {
@@ -296,7 +296,7 @@ TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
   const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 512 : 160, n = 37,
                      m = 3;
   const Problem p = make_problem(GetParam(), m, n, k, 11);
-  const std::vector<float> got = multiply(reference(), p, 0, m, false);
+  const std::vector<float> got = multiply(matmul_reference(), p, 0, m, false);
   std::vector<float> w(static_cast<std::size_t>(k));
   for (std::int64_t j = 0; j < n; ++j) {
     dequantize_row(p.stored, p.rows.data() + j * row_bytes(p.stored, k), k, w.data());
@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MatmulTest, testing::ValuesIn(all_cases()),
                          });
 
 TEST(QuantizeRow, EveryTableAgreesWithTheReference) {
-  const MatmulKernels ref = reference();
+  const MatmulKernels ref = matmul_reference();
   Random random(3);
   std::normal_distribution<float> normal;
   for (std::int64_t k : {1, 15, 16, 31, 32, 33, 100, 256}) {
@@ -350,7 +350,7 @@ TEST(QuantizeRow, EveryTableAgreesWithTheReference) {
       return o;
     };
     const Out want = run(ref);
-    for (const NamedTable& table : tables()) {
+    for (const NamedTable& table : matmul_tables()) {
       const Out got = run(table.kernels);
       EXPECT_EQ(got.q, want.q) << table.name << " k " << k;
       EXPECT_EQ(got.isum, want.isum) << table.name << " k " << k;
@@ -374,7 +374,7 @@ TEST(QuantizeRow, ErrorIsHalfAStep) {
   std::vector<std::int8_t> q(32);
   float scale, sum;
   std::int32_t isum[2];
-  reference().quantize_row(x.data(), 4, 32, q.data(), &scale, &sum, isum);
+  matmul_reference().quantize_row(x.data(), 4, 32, q.data(), &scale, &sum, isum);
   EXPECT_EQ(q[0], -127);
   for (std::size_t i = 0; i < x.size(); ++i)
     EXPECT_NEAR(static_cast<float>(q[i]) * scale, x[i], scale / 2 + 1e-6f);
@@ -413,7 +413,7 @@ TEST(Matmul, SumsOfF16WeightsDoNotOverflow) {
   pack_panels(shape, DType::kF16, reinterpret_cast<const std::byte*>(weights.data()), 2 * kK, 0, 1,
               packed.data());
   const std::vector<float> x(4 * kK, 4.0f);
-  for (const NamedTable& table : tables()) {
+  for (const NamedTable& table : matmul_tables()) {
     std::vector<float> c(4 * 16);
     MatmulArgs args;
     args.shape = shape;

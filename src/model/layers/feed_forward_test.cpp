@@ -13,11 +13,12 @@ namespace {
 
 using namespace testing_support;  // NOLINT
 
-constexpr std::int64_t kHidden = 24, kWidth = 20, kExperts = 5, kRows = 9;
+constexpr std::int64_t kIn = 24, kWidth = 20, kExperts = 5, kTokens = 9;
 
-std::vector<float> run(const FeedForward& layer, const std::vector<float>& x, int threads = 1) {
+std::vector<float> run_layer(const FeedForward& layer, const std::vector<float>& x,
+                             int threads = 1) {
   const auto backend = plain_backend(threads);
-  const auto rows = static_cast<std::int64_t>(x.size()) / kHidden;
+  const auto rows = static_cast<std::int64_t>(x.size()) / kIn;
   backend->reserve(rows, 1024);
   Workspace workspace(1 << 20);
   std::vector<float> y(x.size(), NAN);
@@ -25,7 +26,7 @@ std::vector<float> run(const FeedForward& layer, const std::vector<float>& x, in
   return y;
 }
 
-void expect_near(const std::vector<float>& got, const Table& want) {
+void expect_close(const std::vector<float>& got, const Table& want) {
   std::size_t i = 0;
   for (const auto& row : want) {
     for (const double v : row) EXPECT_NEAR(static_cast<double>(got[i++]), v, 2e-5);
@@ -50,42 +51,42 @@ MlpSpec mlp_spec(const std::string& prefix = "") {
 }
 
 void add_mlp(MemoryWeights& weights, const std::string& prefix) {
-  weights.add(prefix + "gate.weight", Shape{kWidth, kHidden});
-  weights.add(prefix + "up.weight", Shape{kWidth, kHidden});
-  weights.add(prefix + "down.weight", Shape{kHidden, kWidth});
+  weights.add(prefix + "gate.weight", Shape{kWidth, kIn});
+  weights.add(prefix + "up.weight", Shape{kWidth, kIn});
+  weights.add(prefix + "down.weight", Shape{kIn, kWidth});
 }
 
 TEST(Mlp, GatedFusedAndPlain) {
   const auto backend = plain_backend(1);
   MemoryWeights weights;
   add_mlp(weights, "layer.");
-  weights.add("layer.down.bias", Shape{kHidden});
+  weights.add("layer.down.bias", Shape{kIn});
   WeightLoader loader(weights, *backend);
-  const auto x = random_rows(kRows, kHidden, 5);
+  const auto x = random_rows(kTokens, kIn, 5);
   MlpSpec spec = mlp_spec();
-  const auto gated = Mlp::load(loader, "layer.", kHidden, spec);
+  const auto gated = Mlp::load(loader, "layer.", kIn, spec);
   ASSERT_TRUE(gated) << gated.error().message;
-  const auto expected = run(**gated, x);
-  expect_near(expected, plain_mlp(weights, "layer.", to_table(x, kHidden)));
+  const auto expected = run_layer(**gated, x);
+  expect_close(expected, plain_mlp(weights, "layer.", to_table(x, kIn)));
 
   std::vector<float> both = weights.values("layer.gate.weight");
   const auto& up = weights.values("layer.up.weight");
   both.insert(both.end(), up.begin(), up.end());
-  weights.set("layer.both.weight", Shape{2 * kWidth, kHidden}, both);
+  weights.set("layer.both.weight", Shape{2 * kWidth, kIn}, both);
   spec.fused_gate_up = "both";
-  EXPECT_EQ(run(**Mlp::load(loader, "layer.", kHidden, spec), x), expected);
+  EXPECT_EQ(run_layer(**Mlp::load(loader, "layer.", kIn, spec), x), expected);
 
   spec = mlp_spec();
   spec.gated = false;
   spec.activation = ActivationKind::kRelu2;
-  Table active = plain_linear(weights, "layer.up", to_table(x, kHidden));
+  Table active = plain_linear(weights, "layer.up", to_table(x, kIn));
   for (auto& row : active)
     for (double& v : row) v = v > 0 ? v * v : 0;
-  expect_near(run(**Mlp::load(loader, "layer.", kHidden, spec), x),
-              plain_linear(weights, "layer.down", active));
+  expect_close(run_layer(**Mlp::load(loader, "layer.", kIn, spec), x),
+               plain_linear(weights, "layer.down", active));
 
   spec.require_bias = true;
-  const auto missing = Mlp::load(loader, "layer.", kHidden, spec);
+  const auto missing = Mlp::load(loader, "layer.", kIn, spec);
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("layer.up.bias"), std::string::npos)
       << missing.error().message;
@@ -104,10 +105,10 @@ MoeSpec moe_spec() {
 }
 
 void add_moe(MemoryWeights& weights) {
-  weights.add("layer.router.weight", Shape{kExperts, kHidden}, 1.0f);
+  weights.add("layer.router.weight", Shape{kExperts, kIn}, 1.0f);
   for (int e = 0; e < kExperts; ++e) add_mlp(weights, "layer.experts." + std::to_string(e) + ".");
   add_mlp(weights, "layer.shared.");
-  weights.add("layer.shared_gate.weight", Shape{1, kHidden});
+  weights.add("layer.shared_gate.weight", Shape{1, kIn});
 }
 
 Table plain_moe(const MemoryWeights& weights, const Table& x, bool shared) {
@@ -139,20 +140,20 @@ TEST(Moe, FollowsThePlainLoopAndIgnoresTheCompany) {
   MemoryWeights weights;
   add_moe(weights);
   WeightLoader loader(weights, *backend);
-  const auto x = random_rows(kRows, kHidden, 5);
+  const auto x = random_rows(kTokens, kIn, 5);
   for (const bool shared : {false, true}) {
     MoeSpec spec = moe_spec();
     spec.has_shared = shared;
     spec.shared = mlp_spec("shared.");
     if (shared) spec.shared_gate = "shared_gate";
-    const auto moe = Moe::load(loader, "layer.", kHidden, spec);
+    const auto moe = Moe::load(loader, "layer.", kIn, spec);
     ASSERT_TRUE(moe) << moe.error().message;
-    const auto together = run(**moe, x);
-    expect_near(together, plain_moe(weights, to_table(x, kHidden), shared));
-    EXPECT_EQ(run(**moe, x, 3), together);
+    const auto together = run_layer(**moe, x);
+    expect_close(together, plain_moe(weights, to_table(x, kIn), shared));
+    EXPECT_EQ(run_layer(**moe, x, 3), together);
     std::vector<float> alone;
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      const auto row = run(**moe, {x.begin() + r * kHidden, x.begin() + (r + 1) * kHidden});
+    for (std::int64_t r = 0; r < kTokens; ++r) {
+      const auto row = run_layer(**moe, {x.begin() + r * kIn, x.begin() + (r + 1) * kIn});
       alone.insert(alone.end(), row.begin(), row.end());
     }
     EXPECT_EQ(alone, together);
@@ -178,28 +179,28 @@ TEST(Moe, EveryStorageOfTheSameExpertsGivesTheSameBits) {
   MemoryWeights weights;
   add_moe(weights);
   WeightLoader loader(weights, *backend);
-  const auto x = random_rows(kRows, kHidden, 5);
+  const auto x = random_rows(kTokens, kIn, 5);
   MoeSpec spec = moe_spec();
-  const auto expected = run(**Moe::load(loader, "layer.", kHidden, spec), x);
+  const auto expected = run_layer(**Moe::load(loader, "layer.", kIn, spec), x);
 
   spec.storage = ExpertStorage::kStacked;
-  weights.set("layer.experts.gate.weight", Shape{kExperts, kWidth, kHidden},
-              stack(weights, "gate", kHidden, false));
-  weights.set("layer.experts.up.weight", Shape{kExperts, kWidth, kHidden},
-              stack(weights, "up", kHidden, false));
-  weights.set("layer.experts.down.weight", Shape{kExperts, kHidden, kWidth},
+  weights.set("layer.experts.gate.weight", Shape{kExperts, kWidth, kIn},
+              stack(weights, "gate", kIn, false));
+  weights.set("layer.experts.up.weight", Shape{kExperts, kWidth, kIn},
+              stack(weights, "up", kIn, false));
+  weights.set("layer.experts.down.weight", Shape{kExperts, kIn, kWidth},
               stack(weights, "down", kWidth, false));
-  EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
+  EXPECT_EQ(run_layer(**Moe::load(loader, "layer.", kIn, spec), x), expected);
 
   // DBRX: the experts below each other, down turned.
   spec.down_transposed = true;
   spec.expert_suffix.clear();
   for (const char* name : {"gate", "up"})
-    weights.set(std::string("layer.experts.") + name, Shape{kExperts * kWidth, kHidden},
-                stack(weights, name, kHidden, false));
-  weights.set("layer.experts.down", Shape{kExperts * kWidth, kHidden},
+    weights.set(std::string("layer.experts.") + name, Shape{kExperts * kWidth, kIn},
+                stack(weights, name, kIn, false));
+  weights.set("layer.experts.down", Shape{kExperts * kWidth, kIn},
               stack(weights, "down", kWidth, true));
-  EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
+  EXPECT_EQ(run_layer(**Moe::load(loader, "layer.", kIn, spec), x), expected);
 
   // gpt-oss: all turned, gate and up interleaved, biases (here zero).
   spec.down_transposed = false;
@@ -208,17 +209,16 @@ TEST(Moe, EveryStorageOfTheSameExpertsGivesTheSameBits) {
   spec.interleaved_gate_up = true;
   spec.expert_bias = true;
   std::vector<float> interleaved;
-  const auto gate = stack(weights, "gate", kHidden, true), up = stack(weights, "up", kHidden, true);
+  const auto gate = stack(weights, "gate", kIn, true), up = stack(weights, "up", kIn, true);
   for (std::size_t i = 0; i < gate.size(); ++i)
     interleaved.insert(interleaved.end(), {gate[i], up[i]});
-  weights.set("layer.experts.gate_up", Shape{kExperts, kHidden, 2 * kWidth}, interleaved);
-  weights.set("layer.experts.down", Shape{kExperts, kWidth, kHidden},
+  weights.set("layer.experts.gate_up", Shape{kExperts, kIn, 2 * kWidth}, interleaved);
+  weights.set("layer.experts.down", Shape{kExperts, kWidth, kIn},
               stack(weights, "down", kWidth, true));
   weights.set("layer.experts.gate_up_bias", Shape{kExperts, 2 * kWidth},
               std::vector<float>(kExperts * 2 * kWidth));
-  weights.set("layer.experts.down_bias", Shape{kExperts, kHidden},
-              std::vector<float>(kExperts * kHidden));
-  EXPECT_EQ(run(**Moe::load(loader, "layer.", kHidden, spec), x), expected);
+  weights.set("layer.experts.down_bias", Shape{kExperts, kIn}, std::vector<float>(kExperts * kIn));
+  EXPECT_EQ(run_layer(**Moe::load(loader, "layer.", kIn, spec), x), expected);
 }
 
 TEST(Moe, RefusesImpossibleNumbers) {
@@ -227,10 +227,10 @@ TEST(Moe, RefusesImpossibleNumbers) {
   WeightLoader loader(weights, *backend);
   MoeSpec spec = moe_spec();
   spec.top_k = kExperts + 1;
-  EXPECT_FALSE(Moe::load(loader, "layer.", kHidden, spec));
+  EXPECT_FALSE(Moe::load(loader, "layer.", kIn, spec));
   spec.top_k = 2;
   spec.groups = 2;
-  EXPECT_FALSE(Moe::load(loader, "layer.", kHidden, spec));
+  EXPECT_FALSE(Moe::load(loader, "layer.", kIn, spec));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace {
 
 using namespace testing_support;  // NOLINT
 
-constexpr std::int64_t kHidden = 24;
-constexpr std::int64_t kRows = 11;
+constexpr std::int64_t kWide = 24;
+constexpr std::int64_t kSteps = 11;
 
 double error_of(const std::vector<float>& got, const Table& want) {
   double worst = 0, largest = 1e-3;
@@ -30,16 +30,16 @@ double error_of(const std::vector<float>& got, const Table& want) {
 std::vector<float> run_all_ways(Mixer& mixer, const std::vector<float>& x) {
   const auto backend = plain_backend(1);
   const auto many = plain_backend(3);
-  const std::vector<float> whole = run_chunks(mixer, *backend, kHidden, x, {11});
+  const std::vector<float> whole = run_chunks(mixer, *backend, kWide, x, {11});
   const auto same = [&](const std::vector<float>& other) {
     return whole.size() == other.size() &&
            std::memcmp(whole.data(), other.data(), whole.size() * sizeof(float)) == 0;
   };
-  EXPECT_TRUE(same(run_chunks(mixer, *backend, kHidden, x, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})));
-  EXPECT_TRUE(same(run_chunks(mixer, *backend, kHidden, x, {2, 3, 1, 5})));
-  EXPECT_TRUE(same(run_chunks(mixer, *many, kHidden, x, {11})));
-  EXPECT_TRUE(same(run_chunks(mixer, *backend, kHidden, x, {11}, 5)));
-  EXPECT_TRUE(same(run_chunks(mixer, *many, kHidden, x, {4, 1, 1, 5}, 60)));
+  EXPECT_TRUE(same(run_chunks(mixer, *backend, kWide, x, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})));
+  EXPECT_TRUE(same(run_chunks(mixer, *backend, kWide, x, {2, 3, 1, 5})));
+  EXPECT_TRUE(same(run_chunks(mixer, *many, kWide, x, {11})));
+  EXPECT_TRUE(same(run_chunks(mixer, *backend, kWide, x, {11}, 5)));
+  EXPECT_TRUE(same(run_chunks(mixer, *many, kWide, x, {4, 1, 1, 5}, 60)));
   return whole;
 }
 
@@ -65,7 +65,7 @@ TEST(RecurrentMath, AgreesWithLibm) {
 
 void add_mamba(MemoryWeights& weights, const MambaSpec& spec) {
   const std::string n = "l." + spec.name + ".";
-  weights.add(n + "in_proj.weight", {2 * spec.inner, kHidden});
+  weights.add(n + "in_proj.weight", {2 * spec.inner, kWide});
   weights.add(n + "conv1d.weight", {spec.inner, 1, spec.conv});
   weights.add(n + "conv1d.bias", {spec.inner});
   weights.add(n + "x_proj.weight", {spec.dt_rank + 2 * spec.state, spec.inner});
@@ -73,7 +73,7 @@ void add_mamba(MemoryWeights& weights, const MambaSpec& spec) {
   weights.add(n + "dt_proj.bias", {spec.inner});
   weights.add(n + "A_log", {spec.inner, spec.state}, 0.7f);
   weights.add(n + "D", {spec.inner});
-  weights.add(n + "out_proj.weight", {kHidden, spec.inner});
+  weights.add(n + "out_proj.weight", {kWide, spec.inner});
   weights.add(n + "dt_layernorm.weight", {spec.dt_rank}, 1.0f);
   weights.add(n + "b_layernorm.weight", {spec.state}, 1.0f);
   weights.add(n + "c_layernorm.weight", {spec.state}, 1.0f);
@@ -85,7 +85,7 @@ Table plain_mamba(const MemoryWeights& weights, const MambaSpec& spec,
   const auto inner = static_cast<std::size_t>(spec.inner),
              state = static_cast<std::size_t>(spec.state),
              rank = static_cast<std::size_t>(spec.dt_rank);
-  const Table xz = plain_linear(weights, n + "in_proj", to_table(input, kHidden));
+  const Table xz = plain_linear(weights, n + "in_proj", to_table(input, kWide));
   const Table x = plain_conv(weights, n + "conv1d", columns(xz, 0, inner), true);
   const Table selection = plain_linear(weights, n + "x_proj", x);
   Table low = columns(selection, 0, rank), b = columns(selection, rank, state),
@@ -127,9 +127,9 @@ TEST(Recurrent, Mamba) {
     add_mamba(weights, spec);
     const auto backend = plain_backend(1);
     WeightLoader loader(weights, *backend);
-    const auto mixer = load_mamba(loader, "l.", kHidden, spec);
+    const auto mixer = load_mamba(loader, "l.", kWide, spec);
     ASSERT_TRUE(mixer) << mixer.error().message;
-    const std::vector<float> x = random_rows(kRows, kHidden, 1);
+    const std::vector<float> x = random_rows(kSteps, kWide, 1);
     EXPECT_LT(error_of(run_all_ways(**mixer, x), plain_mamba(weights, spec, x)), 2e-5);
 
     // As a GGUF has it: A itself, the convolution without its middle dimension.
@@ -139,11 +139,11 @@ TEST(Recurrent, Mamba) {
     weights.set("l.mixer.A", {spec.inner, spec.state}, std::move(a));
     weights.set("l.mixer.conv1d.weight", {spec.inner, spec.conv},
                 std::vector<float>(weights.values("l.mixer.conv1d.weight")));
-    const auto other = load_mamba(loader, "l.", kHidden, spec);
+    const auto other = load_mamba(loader, "l.", kWide, spec);
     ASSERT_TRUE(other) << other.error().message;
     weights.set("l.mixer.A_log", {spec.inner, spec.state}, {});
-    const std::vector<float> first = run_chunks(**mixer, *backend, kHidden, x, {11});
-    const std::vector<float> second = run_chunks(**other, *backend, kHidden, x, {11});
+    const std::vector<float> first = run_chunks(**mixer, *backend, kWide, x, {11});
+    const std::vector<float> second = run_chunks(**other, *backend, kWide, x, {11});
     for (std::size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(first[i], second[i], 1e-5f);
   }
 }
@@ -162,21 +162,21 @@ TEST(Recurrent, Mamba2) {
     spec.norm_per_group = per_group;
     MemoryWeights weights;
     const std::string n = "l.mixer.";
-    weights.add(n + "in_proj.weight", {2 * 120 + 2 * 14 + 6, kHidden});
+    weights.add(n + "in_proj.weight", {2 * 120 + 2 * 14 + 6, kWide});
     weights.add(n + "conv1d.weight", {148, 1, 3});
     weights.add(n + "conv1d.bias", {148});
     weights.add(n + "A_log", {6}, 0.7f);
     weights.add(n + "D", {6});
     weights.add(n + "dt_bias", {6});
     weights.add(n + "norm.weight", {120}, 1.0f);
-    weights.add(n + "out_proj.weight", {kHidden, 120});
+    weights.add(n + "out_proj.weight", {kWide, 120});
     const auto backend = plain_backend(1);
     WeightLoader loader(weights, *backend);
-    const auto mixer = load_mamba2(loader, "l.", kHidden, spec);
+    const auto mixer = load_mamba2(loader, "l.", kWide, spec);
     ASSERT_TRUE(mixer) << mixer.error().message;
-    const std::vector<float> input = random_rows(kRows, kHidden, 2);
+    const std::vector<float> input = random_rows(kSteps, kWide, 2);
 
-    const Table projected = plain_linear(weights, n + "in_proj", to_table(input, kHidden));
+    const Table projected = plain_linear(weights, n + "in_proj", to_table(input, kWide));
     const Table xbc = plain_conv(weights, n + "conv1d", columns(projected, 120, 148), true);
     Table y = columns(xbc, 0, 120);
     std::vector<double> h(120 * 7);
@@ -227,21 +227,21 @@ TEST(Recurrent, DeltaNet) {
                          kValues = kKeyHeads * kGroup * kValue;
   MemoryWeights weights;
   const std::string n = "l.linear_attn.";
-  weights.add(n + "in_proj_qkvz.weight", {kChannels + kValues, kHidden});
-  weights.add(n + "in_proj_ba.weight", {2 * kKeyHeads * kGroup, kHidden});
+  weights.add(n + "in_proj_qkvz.weight", {kChannels + kValues, kWide});
+  weights.add(n + "in_proj_ba.weight", {2 * kKeyHeads * kGroup, kWide});
   weights.add(n + "conv1d.weight", {kChannels, 1, 4});
   weights.add(n + "A_log", {6}, 0.7f);
   weights.add(n + "dt_bias", {6});
   weights.add(n + "norm.weight", {kValue}, 1.0f);
-  weights.add(n + "out_proj.weight", {kHidden, kValues});
+  weights.add(n + "out_proj.weight", {kWide, kValues});
   const auto backend = plain_backend(1);
   WeightLoader loader(weights, *backend);
-  const auto mixer = load_delta_net(loader, "l.", kHidden, spec);
+  const auto mixer = load_delta_net(loader, "l.", kWide, spec);
   ASSERT_TRUE(mixer) << mixer.error().message;
-  const std::vector<float> input = random_rows(kRows, kHidden, 3);
+  const std::vector<float> input = random_rows(kSteps, kWide, 3);
 
-  const Table qkvz = plain_linear(weights, n + "in_proj_qkvz", to_table(input, kHidden));
-  const Table ba = plain_linear(weights, n + "in_proj_ba", to_table(input, kHidden));
+  const Table qkvz = plain_linear(weights, n + "in_proj_qkvz", to_table(input, kWide));
+  const Table ba = plain_linear(weights, n + "in_proj_ba", to_table(input, kWide));
   constexpr std::size_t kStride = 2 * kKey + 2 * kGroup * kValue;
   Table mixed;
   for (const auto& row : qkvz) {
@@ -254,11 +254,11 @@ TEST(Recurrent, DeltaNet) {
     for (std::size_t h = 0; h < kKeyHeads; ++h) copy(h * kStride + 2 * kKey, kGroup * kValue);
   }
   mixed = plain_conv(weights, n + "conv1d", mixed, true);
-  Table y(kRows, std::vector<double>(kValues));
+  Table y(kSteps, std::vector<double>(kValues));
   for (std::size_t head = 0; head < kKeyHeads * kGroup; ++head) {
     const std::size_t key_head = head / kGroup;
     Table s(kKey, std::vector<double>(kValue));
-    for (std::size_t t = 0; t < kRows; ++t) {
+    for (std::size_t t = 0; t < kSteps; ++t) {
       std::vector<double> q(kKey), k(kKey), m(kValue), out(kValue);
       double q2 = 1e-6, k2 = 1e-6;
       for (std::size_t i = 0; i < kKey; ++i) {
@@ -296,27 +296,27 @@ TEST(Recurrent, ShortConv) {
     spec.bias = bias;
     MemoryWeights weights;
     const std::string n = "l.conv.";
-    weights.add(n + "in_proj.weight", {3 * kHidden, kHidden});
-    weights.add(n + "conv.weight", {kHidden, 1, 3});
-    weights.add(n + "out_proj.weight", {kHidden, kHidden});
+    weights.add(n + "in_proj.weight", {3 * kWide, kWide});
+    weights.add(n + "conv.weight", {kWide, 1, 3});
+    weights.add(n + "out_proj.weight", {kWide, kWide});
     for (const char* part : {"in_proj", "conv", "out_proj"}) {
       if (bias)
-        weights.add(n + part + ".bias", {std::string(part) == "in_proj" ? 3 * kHidden : kHidden});
+        weights.add(n + part + ".bias", {std::string(part) == "in_proj" ? 3 * kWide : kWide});
     }
     const auto backend = plain_backend(1);
     WeightLoader loader(weights, *backend);
-    const auto mixer = load_short_conv(loader, "l.", kHidden, spec);
+    const auto mixer = load_short_conv(loader, "l.", kWide, spec);
     ASSERT_TRUE(mixer) << mixer.error().message;
-    const std::vector<float> input = random_rows(kRows, kHidden, 4);
+    const std::vector<float> input = random_rows(kSteps, kWide, 4);
 
-    const Table bcx = plain_linear(weights, n + "in_proj", to_table(input, kHidden));
-    Table bx = columns(bcx, 0, kHidden);
-    for (std::size_t t = 0; t < kRows; ++t) {
-      for (std::size_t c = 0; c < kHidden; ++c) bx[t][c] *= bcx[t][2 * kHidden + c];
+    const Table bcx = plain_linear(weights, n + "in_proj", to_table(input, kWide));
+    Table bx = columns(bcx, 0, kWide);
+    for (std::size_t t = 0; t < kSteps; ++t) {
+      for (std::size_t c = 0; c < kWide; ++c) bx[t][c] *= bcx[t][2 * kWide + c];
     }
     Table y = plain_conv(weights, n + "conv", bx, false);
-    for (std::size_t t = 0; t < kRows; ++t) {
-      for (std::size_t c = 0; c < kHidden; ++c) y[t][c] *= bcx[t][kHidden + c];
+    for (std::size_t t = 0; t < kSteps; ++t) {
+      for (std::size_t c = 0; c < kWide; ++c) y[t][c] *= bcx[t][kWide + c];
     }
     EXPECT_LT(error_of(run_all_ways(**mixer, input), plain_linear(weights, n + "out_proj", y)),
               1e-5);
@@ -334,7 +334,7 @@ TEST(Recurrent, SaysWhatAFileLacks) {
   weights.set("l.mixer.conv1d.weight", {8, 1, 3}, std::vector<float>(24));
   const auto backend = plain_backend(1);
   WeightLoader loader(weights, *backend);
-  const auto mixer = load_mamba(loader, "l.", kHidden, spec);
+  const auto mixer = load_mamba(loader, "l.", kWide, spec);
   ASSERT_FALSE(mixer);
   EXPECT_NE(mixer.error().message.find("l.mixer.conv1d.weight"), std::string::npos)
       << mixer.error().message;

@@ -7,12 +7,12 @@
 #include <array>
 #include <boost/json/parse.hpp>
 
+#include "dialect/json_view.h"
+
 namespace quire {
 namespace {
 
 namespace json = boost::json;
-
-std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
 bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();

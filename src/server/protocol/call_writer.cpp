@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "dialect/json_view.h"
+
 namespace quire {
 namespace {
 
@@ -13,8 +15,6 @@ namespace json = boost::json;
 namespace tf = tag_format;
 using tf::Format;
 using Kind = CallForm::Kind;
-
-std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
 // Behind a name; the number of the call stands for itself.
 Format name_end(const ToolFunction& function, std::string_view end) {

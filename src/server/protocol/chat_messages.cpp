@@ -1,5 +1,6 @@
 #include "server/protocol/chat_messages.h"
 
+#include "dialect/json_view.h"
 #include "server/protocol/field_table.h"
 #include "server/protocol/json_parse.h"
 
@@ -7,8 +8,6 @@ namespace quire {
 namespace {
 
 namespace json = boost::json;
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
 Result<std::string> text_of_part(const json::value& part, const std::string& where) {
   if (const auto* text = part.if_string()) return std::string(view(*text));

@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-json::string_view view(std::string_view text) { return {text.data(), text.size()}; }
+json::string_view json_view(std::string_view text) { return {text.data(), text.size()}; }
 
 // Whole numbers without a fraction, as JSON Schema's readers expect of an integer's limits.
 json::value number(double value) {
@@ -58,7 +58,7 @@ json::object kind_schema(const FieldInfo& field) {
       return out;
     case FieldKind::kChoice: {
       json::array values;
-      for (const auto choice : split_choices(field.choices)) values.emplace_back(view(choice));
+      for (const auto choice : split_choices(field.choices)) values.emplace_back(json_view(choice));
       return {{"enum", std::move(values)}};
     }
     case FieldKind::kIntegers: {
@@ -79,7 +79,7 @@ json::object kind_schema(const FieldInfo& field) {
       break;
   }
   QUIRE_CHECK(!field.schema.empty(), "field {} has no schema", field.name);
-  return json::parse(view(field.schema)).as_object();
+  return json::parse(json_view(field.schema)).as_object();
 }
 
 json::array origin_names(unsigned origins) {
@@ -140,7 +140,7 @@ std::string request_name(std::string_view path) {
 
 json::object operation_json(const ApiOperation& operation) {
   json::object out;
-  out["summary"] = view(operation.summary);
+  out["summary"] = json_view(operation.summary);
   if (const auto brace = operation.path.find('{'); brace != std::string_view::npos) {
     out["parameters"] = json::array{json::object{
         {"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}};
@@ -172,7 +172,7 @@ json::object field_schema(const FieldInfo& field) {
   const char* refused = field.kind == FieldKind::kNeutral ? ". Not supported: leave it out" : "";
   if (!field.note.empty()) out["description"] = fmt::format("{}{}", field.note, refused);
   boost::system::error_code error;
-  if (json::value fallback = json::parse(view(field.fallback), error);
+  if (json::value fallback = json::parse(json_view(field.fallback), error);
       !error && !fallback.is_null()) {
     out["default"] = std::move(fallback);
   }
@@ -184,8 +184,8 @@ json::object object_schema(std::span<const FieldInfo> fields) {
   json::object properties;
   json::array required;
   for (const FieldInfo& field : fields) {
-    properties[view(field.name)] = field_schema(field);
-    if (field.required) required.emplace_back(view(field.name));
+    properties[json_view(field.name)] = field_schema(field);
+    if (field.required) required.emplace_back(json_view(field.name));
   }
   json::object out{{"type", "object"}, {"properties", std::move(properties)}};
   if (!required.empty()) out["required"] = std::move(required);
@@ -197,9 +197,9 @@ std::string openapi_document(const ApiTitle& title, std::span<const ApiOperation
   for (const ApiOperation& operation : operations) {
     if (operation.fields != nullptr)
       schemas[request_name(operation.path)] = object_schema(operation.fields());
-    json::object& item = paths[view(operation.path)].is_null()
-                             ? paths[view(operation.path)].emplace_object()
-                             : paths[view(operation.path)].as_object();
+    json::object& item = paths[json_view(operation.path)].is_null()
+                             ? paths[json_view(operation.path)].emplace_object()
+                             : paths[json_view(operation.path)].as_object();
     for (const auto* method : {"GET", "HEAD", "POST"}) {
       if (fmt::format(", {},", operation.methods).find(fmt::format(", {},", method)) !=
           std::string::npos) {
@@ -212,7 +212,7 @@ std::string openapi_document(const ApiTitle& title, std::span<const ApiOperation
   json::object components{{"schemas", std::move(schemas)}};
   json::object out{
       {"openapi", "3.1.0"},
-      {"info", {{"title", "Quire"}, {"version", view(title.version)}}},
+      {"info", {{"title", "Quire"}, {"version", json_view(title.version)}}},
       {"paths", std::move(paths)},
   };
   if (title.needs_key) {

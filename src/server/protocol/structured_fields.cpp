@@ -5,15 +5,14 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "dialect/json_view.h"
 #include "server/protocol/json_parse.h"
 
 namespace quire {
 namespace {
 
 namespace json = boost::json;
-using Kind = GrammarSpec::Kind;
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+using GrammarKind = GrammarSpec::Kind;
 
 const json::value* find(const json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
@@ -30,7 +29,7 @@ Status set_grammar(CommonRequest& request, std::string_view field, GrammarSpec s
   return {};
 }
 
-Result<GrammarSpec> text_spec(Kind kind, const json::value& value, std::string_view name) {
+Result<GrammarSpec> text_spec(GrammarKind kind, const json::value& value, std::string_view name) {
   GrammarSpec spec;
   spec.kind = kind;
   QUIRE_ASSIGN(spec.text, read_string(value, name));
@@ -38,7 +37,7 @@ Result<GrammarSpec> text_spec(Kind kind, const json::value& value, std::string_v
 }
 
 // A JSON value, or its text.
-Result<GrammarSpec> json_spec(Kind kind, const json::value& value, std::string_view name) {
+Result<GrammarSpec> json_spec(GrammarKind kind, const json::value& value, std::string_view name) {
   if (value.is_string()) return text_spec(kind, value, name);
   if (!value.is_object()) {
     return field_error(name, "`{}` must be an object or its JSON text, but it is {}", name,
@@ -61,7 +60,7 @@ Result<GrammarSpec> choice_spec(const json::value& value, std::string_view name)
     if (!choices[i].is_string()) QUIRE_TRY(read_string(choices[i], fmt::format("{}[{}]", name, i)));
   }
   GrammarSpec spec;
-  spec.kind = Kind::kChoice;
+  spec.kind = GrammarKind::kChoice;
   spec.text = json::serialize(value);
   return spec;
 }
@@ -69,10 +68,10 @@ Result<GrammarSpec> choice_spec(const json::value& value, std::string_view name)
 // One constraint of structured_outputs or guided_*, by its short name.
 Result<GrammarSpec> constraint(std::string_view kind, const json::value& value,
                                std::string_view name) {
-  if (kind == "json") return json_spec(Kind::kJsonSchema, value, name);
-  if (kind == "structural_tag") return json_spec(Kind::kStructuralTag, value, name);
-  if (kind == "regex") return text_spec(Kind::kRegex, value, name);
-  if (kind == "grammar") return text_spec(Kind::kGrammar, value, name);
+  if (kind == "json") return json_spec(GrammarKind::kJsonSchema, value, name);
+  if (kind == "structural_tag") return json_spec(GrammarKind::kStructuralTag, value, name);
+  if (kind == "regex") return text_spec(GrammarKind::kRegex, value, name);
+  if (kind == "grammar") return text_spec(GrammarKind::kGrammar, value, name);
   return choice_spec(value, name);
 }
 
@@ -149,7 +148,7 @@ Status read_response_format(CommonRequest& request, const json::value& value,
   }
   if (name == "json_object") return set_grammar(request, field.name, json_object_spec());
   if (name == "structural_tag") {
-    QUIRE_ASSIGN(auto spec, json_spec(Kind::kStructuralTag, value, field.name));
+    QUIRE_ASSIGN(auto spec, json_spec(GrammarKind::kStructuralTag, value, field.name));
     return set_grammar(request, field.name, std::move(spec));
   }
   return field_error(field.name,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 
+#include "dialect/json_view.h"
 #include "dialect/tool_parser.h"
 #include "server/protocol/field_table.h"
 
@@ -13,8 +14,6 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxNameBytes = 64;  // OpenAI's
 constexpr std::size_t kMaxTools = 1024;
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
 const json::value* member(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(json::string_view(name.data(), name.size()));
