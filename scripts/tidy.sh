@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # clang-tidy over the sources (not the tests), JOBS in parallel. Files given as arguments: only those. DEEP=1 adds the
 # path-sensitive analyzer, which takes four times as long (an hour on two cores). Its compile
-# commands are those of a build folder without precompiled headers: they are GCC's, and they hide a missing include.
+# commands are those of a build folder without precompiled headers, each file for itself: both would hide a missing include.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tool=$(command -v clang-tidy-16 || command -v clang-tidy) || { echo "tidy: clang-tidy is not installed: scripts/setup.sh lint" >&2; exit 1; }
-cmake --preset release -B build-lint -DQUIRE_PRECOMPILED_HEADERS=OFF -DQUIRE_BUILD_TESTS=OFF -DQUIRE_BUILD_BENCH=OFF >/dev/null
+cmake --preset release -B build-lint -DQUIRE_PRECOMPILED_HEADERS=OFF -DCMAKE_UNITY_BUILD=OFF -DQUIRE_BUILD_TESTS=OFF -DQUIRE_BUILD_BENCH=OFF >/dev/null
 sources() {
   git ls-files --cached --others --exclude-standard 'src/*.cpp' 'app/*.cpp' | grep -v _test.cpp
 }
