@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitized.h"
 #include "engine/output_channel.h"
 #include "step_driver.h"
 
@@ -30,7 +31,8 @@ TEST(EngineSoak, ThousandRequestsWithRandomAborts) {
   Outcome outcome;
   std::vector<std::shared_ptr<OutputChannel>> channels;
   std::vector<RequestId> ids;
-  for (int i = 0; i < 1000; ++i) {
+  const int count = repeats(1000);
+  for (int i = 0; i < count; ++i) {
     auto holder = std::make_shared<std::weak_ptr<OutputChannel>>();
     auto channel = std::make_shared<OutputChannel>([holder, &outcome] {
       const auto self = holder->lock();
@@ -69,7 +71,7 @@ TEST(EngineSoak, ThousandRequestsWithRandomAborts) {
   EXPECT_EQ(stats.scheduler.running, 0);
   EXPECT_EQ(stats.scheduler.waiting, 0);
   std::lock_guard lock(outcome.mutex);
-  EXPECT_EQ(outcome.finished, 1000) << "every request gets a reply";
+  EXPECT_EQ(outcome.finished, count) << "every request gets a reply";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/sanitized.h"
 #include "step_driver.h"
 
 namespace quire {
@@ -53,6 +54,7 @@ TEST_P(Invariance, SameBitsWhateverHappensAround) {
   const LoadedModel model = load_for_test(GetParam().model, GetParam().dtype, flags);
   const auto context = static_cast<std::int32_t>(model.max_model_len);
   for (const double temperature : {0.0, 1.0}) {
+    if (kSanitized && temperature == 0) continue;
     SamplingParams sampling;
     sampling.temperature = temperature;
     sampling.seed = 42;

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/sanitized.h"
 #include "engine/scheduler.h"
 #include "engine/scheduler_test_util.h"
 
@@ -230,9 +231,9 @@ void simulate(unsigned seed, std::uint64_t num_requests) {
 }
 
 TEST(SchedulerSimulation, RandomHistoriesEndCleanAndNobodyStarves) {
-  for (unsigned seed = 1; seed <= 24; ++seed) {
+  for (int seed = 1; seed <= repeats(24); ++seed) {
     SCOPED_TRACE(seed);
-    simulate(seed, 125);
+    simulate(static_cast<unsigned>(seed), 125);
     if (HasFailure()) return;
   }
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "base/sanitized.h"
 #include "engine/scheduler.h"
 #include "engine/scheduler_test_util.h"
 
@@ -150,9 +151,9 @@ class Model {
 };
 
 TEST(SchedulerModel, AHundredThousandRandomOperations) {
-  for (unsigned seed = 1; seed <= 20; ++seed) {
+  for (int seed = 1; seed <= repeats(20); ++seed) {
     SCOPED_TRACE(seed);
-    Model(seed).run(5000);
+    Model(static_cast<unsigned>(seed)).run(5000);
     if (HasFailure()) return;
   }
 }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "base/sanitized.h"
+
 namespace quire {
 namespace {
 
@@ -55,7 +57,7 @@ TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
     return 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(n));
   };
   std::int64_t preemptions = 0;
-  for (int load = 0; load < 10000; ++load) {
+  for (int load = 0; load < repeats(10000); ++load) {
     SimOptions options;
     SchedulerOptions& scheduler = options.scheduler;
     scheduler.kv.block_size = upto(4);
@@ -93,7 +95,7 @@ TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
     }
     preemptions += report.preemptions;
   }
-  EXPECT_GT(preemptions, 1000);  // else nothing was tested
+  EXPECT_GT(preemptions, repeats(1000));  // else nothing was tested
 }
 
 // Whatever the load, what a sequence holds beyond its tokens is less than a block of each group.
@@ -102,7 +104,7 @@ TEST(Simulation, WasteIsUnderOneBlockPerSequenceAndGroup) {
   const auto upto = [&](std::int32_t n) {
     return 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(n));
   };
-  for (int load = 0; load < 100; ++load) {
+  for (int load = 0; load < repeats(100); ++load) {
     SimOptions options = machine(40 + upto(400), 1 << (2 + upto(4)));
     SchedulerOptions& scheduler = options.scheduler;
     const std::int32_t block_size = scheduler.kv.block_size;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/cpu/testing.h"
+#include "base/sanitized.h"
 
 namespace quire {
 namespace {
@@ -168,8 +169,10 @@ TEST(Attention, Int8IsCloseToFloat) {
 }
 
 TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {
-  expect_invariant({2, 1, 16, 0, DType::kBF16, 2200},
-                   {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
+  if (!kSanitized) {  // half a minute each there
+    expect_invariant({2, 1, 16, 0, DType::kBF16, 2200},
+                     {{2, 32, 2199, false}, {3, 16, 2199, false}, {2, 32, 300, true}});
+  }
   expect_invariant({2, 1, 16, 1100, DType::kBF16, 2200},
                    {{2, 32, 2199, false}, {3, 64, 700, true}});
 }
