@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Answers made under a schema are valid: the official JSON-Schema test suite against `jsonschema`.
 
-    scripts/json_schema_suite.py [--samples N] [--per-keyword N] [--draft DRAFT ...] [--suite FOLDER]
+    scripts/json_schema_suite.py [--samples N] [--per-keyword N] [--draft DRAFT ...] [--suite FOLDER] [--jobs N]
 
-Every schema of the suite is compiled, in each draft. Of those that are accepted: random-logit answers must validate,
-formats included, and the suite's invalid instances must not be taken. Each keyword that occurs in an accepted schema of
-a draft gets at least --per-keyword answers. Without --suite the suite is taken from the source package of `jsonschema`.
-Fails on any answer that does not validate."""
+Every schema of the suite is compiled, in each draft; those without a "$schema" as they are and with their draft's. Of
+those that are accepted: random-logit answers must validate, formats included, and the suite's invalid instances must not
+be taken. Each keyword and each format that occurs in an accepted schema of a draft gets at least --per-keyword answers.
+Without --suite the suite is taken from the source package of `jsonschema`. Fails on any answer that does not validate."""
 import argparse
 import collections
 import concurrent.futures
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 import jsonschema
 
@@ -41,11 +42,14 @@ def fetch(folder):
 
 
 def groups_of(suite, draft):
-    """(file, whether formats are asserted, schema with its tests)"""
+    """(file, schema with its tests)"""
     folder = suite / "tests" / draft
+    named = {"$schema": VALIDATORS[draft].META_SCHEMA["$schema"]}
     for file in sorted(folder.glob("*.json")) + sorted(folder.glob("optional/format/*.json")):
         for group in json.loads(file.read_text()):
-            yield file.name, file.parent.name == "format", group
+            yield file.name, group
+            if isinstance(group["schema"], dict) and "$schema" not in group["schema"]:
+                yield file.name, {**group, "schema": {**named, **group["schema"]}}
 
 
 def keywords(schema):
@@ -53,6 +57,8 @@ def keywords(schema):
         for key, value in schema.items():
             if key not in ANNOTATIONS:
                 yield key
+            if key == "format" and isinstance(value, str):
+                yield f"format {value}"
             for inner in value.values() if key in ("properties", "patternProperties", "$defs", "definitions") \
                     and isinstance(value, dict) else [value] if key not in ("const", "enum") else []:
                 yield from keywords(inner)
@@ -98,11 +104,11 @@ class Draft:
     def __init__(self, name, suite, options, pool, workers):
         self.name, self.options, self.pool, self.workers = name, options, pool, workers
         self.groups = list(groups_of(suite, name))
-        self.keywords = [set(keywords(group["schema"])) for _, _, group in self.groups]
+        self.keywords = [set(keywords(group["schema"])) for _, group in self.groups]
 
     def ask(self, lines, numbers):
         """Answers in the order of lines; each worker takes every n-th."""
-        schemas = [self.groups[i][2]["schema"] for i in numbers]
+        schemas = [self.groups[i][1]["schema"] for i in numbers]
         jobs = [(self.name, self.options.tool, schemas[w::self.workers], lines[w::self.workers])
                 for w in range(self.workers)]
         out = [None] * len(lines)
@@ -111,9 +117,10 @@ class Draft:
         return out
 
     def run(self):
+        begin = time.monotonic()
         lines = [{"schema": group["schema"], "count": self.options.samples, "seed": i,
                   "texts": [json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False) for test in group["tests"]]}
-                 for i, (_, _, group) in enumerate(self.groups)]
+                 for i, (_, group) in enumerate(self.groups)]
         self.answers = self.ask(lines, range(len(lines)))
         self.accepted = [i for i, answer in enumerate(self.answers) if "error" not in answer]
         again = {}
@@ -126,7 +133,9 @@ class Draft:
         for i, answer in zip(more, self.ask(wanted, more)):
             for key in ("samples", "failed", "wrong", "cut"):
                 self.answers[i][key] += answer[key]
-        return self.report()
+        good = self.report()
+        print(f"  {time.monotonic() - begin:.0f} s", flush=True)
+        return good
 
     def per_keyword(self):
         made = collections.Counter()
@@ -138,7 +147,7 @@ class Draft:
     def report(self):
         wrong, taken, failed, few, valid, valid_taken = [], [], [], [], 0, 0
         for i in self.accepted:
-            file, asserts_formats, group = self.groups[i]
+            file, group = self.groups[i]
             answer, place = self.answers[i], (file, group["description"])
             wrong += [(*place, *entry) for entry in answer["wrong"]]
             failed += [(*place, error[:200]) for error in answer["failed"]]
@@ -159,7 +168,6 @@ class Draft:
         for title, entries in (("WRONG", wrong), ("INVALID TAKEN", taken), ("FAILED", failed), ("TOO FEW", few)):
             for entry in entries[:SHOWN]:
                 print("  " + title, *entry, sep=" | ")
-        sys.stdout.flush()
         return not (wrong or taken or failed or few)
 
 
@@ -170,8 +178,9 @@ def main():
     parser.add_argument("--draft", nargs="+", default=list(VALIDATORS), choices=VALIDATORS)
     parser.add_argument("--suite", type=pathlib.Path)
     parser.add_argument("--tool", type=pathlib.Path, default=TOOL)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    workers = len(os.sched_getaffinity(0))
+    workers = options.jobs
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ProcessPoolExecutor(workers) as pool:
         suite = options.suite or fetch(folder)
         good = [Draft(name, suite, options, pool, workers).run() for name in options.draft]

@@ -313,6 +313,92 @@ TEST_F(GrammarTest, AReferenceMayPointAnywhereInTheSchema) {
   EXPECT_FALSE(takes(Kind::kJsonSchema, pair, R"({"x":1,"y":0})"));
 }
 
+// In drafts up to 7 nothing beside "$ref" counts, neither limits nor a "$id" that would move the
+// base of the reference.
+TEST_F(GrammarTest, WhatStandsBesideAReferenceDependsOnTheDraft) {
+  const auto schema = [](const char* draft) {
+    return fmt::format(
+        R"({{{}"$id": "http://x.example/", "$ref": "#/definitions/use", "definitions": {{
+        "a": {{"$id": "/in/number", "type": "string"}}, "b": {{"$id": "number", "type": "number"}},
+        "use": {{"type": "array", "minItems": 1, "items": {{"$id": "/in/", "$ref": "number"}}}}}}}})",
+        draft);
+  };
+  const std::string old = schema(R"("$schema": "http://json-schema.org/draft-07/schema#", )");
+  EXPECT_TRUE(takes(Kind::kJsonSchema, old, "[7]"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, old, R"(["a"])"));
+  const std::string now = schema(R"("$schema": "https://json-schema.org/draft/2020-12/schema", )");
+  EXPECT_FALSE(takes(Kind::kJsonSchema, now, "[7]"));
+  EXPECT_TRUE(takes(Kind::kJsonSchema, now, R"(["a"])"));
+  EXPECT_NE(refusal(Kind::kJsonSchema, schema(""))
+                .find(R"("$ref" at "#/definitions/use/items" stands beside a "$id")"),
+            std::string::npos);
+  EXPECT_NE(refusal(Kind::kJsonSchema, R"({"items": {"id": "http://x.example/y", "items": {
+                "$ref": "#/definitions/a"}}, "definitions": {"a": {"type": "null"}}})")
+                .find(R"("$ref" at "#/items/items" stands within an "id")"),
+            std::string::npos);
+
+  const auto limited = [](const char* draft) {
+    return fmt::format(
+        R"({{"$schema": "{}", "items": {{"$ref": "#/definitions/text", "maxLength": 1}},
+        "type": "array", "definitions": {{"text": {{"type": "string"}}}}}})",
+        draft);
+  };
+  EXPECT_TRUE(
+      takes(Kind::kJsonSchema, limited("https://json-schema.org/draft-06/schema"), R"(["ab"])"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, limited("https://json-schema.org/draft/2019-09/schema"),
+                     R"(["ab"])"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, limited("http://x.example/mine"), R"(["ab"])"));
+}
+
+// A keyword that the named draft does not know would be passed over by whoever checks the answer.
+TEST_F(GrammarTest, KeywordsOfOtherDrafts) {
+  const std::string draft7 = R"({"$schema": "http://json-schema.org/draft-07/schema#", )";
+  EXPECT_NE(refusal(Kind::kJsonSchema, draft7 + R"("prefixItems": [{"type": "null"}]})")
+                .find(R"("prefixItems" at "#" is not in the draft)"),
+            std::string::npos);
+  EXPECT_FALSE(takes(Kind::kJsonSchema, draft7 + R"("const": 5})", "6"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, draft7 + R"("$defs": {}, "items": {"const": 5}})", "[6]"));
+  EXPECT_NE(refusal(Kind::kJsonSchema,
+                    R"({"$schema": "http://json-schema.org/draft-04/schema#", "const": 5})")
+                .find(R"("const" at "#" is not in the draft)"),
+            std::string::npos);
+  EXPECT_NE(refusal(Kind::kJsonSchema, R"({"items": [{}], "prefixItems": [{}]})")
+                .find(R"("items" at "#" is a list)"),
+            std::string::npos);
+  const std::string both = R"({"type": "array", "prefixItems": [{"type": "null"}], "minItems": 1,
+      "additionalItems": false})";
+  EXPECT_TRUE(takes(Kind::kJsonSchema, both, "[null, 1]"));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, both, "[1]"));
+}
+
+TEST_F(GrammarTest, DatesAreOnTheCalendar) {
+  const auto takes_format = [this](const char* format, const char* text) {
+    return takes(Kind::kJsonSchema, fmt::format(R"({{"type": "string", "format": "{}"}})", format),
+                 fmt::format("\"{}\"", text));
+  };
+  for (const char* date : {"2024-02-29", "2000-02-29", "0004-02-29", "1999-02-28", "1900-12-31",
+                           "0001-01-01", "9999-04-30"}) {
+    EXPECT_TRUE(takes_format("date", date)) << date;
+    EXPECT_TRUE(takes_format("date-time", fmt::format("{}T00:00:00Z", date).c_str())) << date;
+  }
+  for (const char* date : {"2023-02-29", "1900-02-29", "2024-02-30", "2024-04-31", "2024-13-01",
+                           "0000-02-29", "0000-01-01", "2024-2-29", "12024-02-29"}) {
+    EXPECT_FALSE(takes_format("date", date)) << date;
+    EXPECT_FALSE(takes_format("date-time", fmt::format("{}T00:00:00Z", date).c_str())) << date;
+  }
+  EXPECT_TRUE(takes_format("time", "23:59:59.25+23:59"));
+  EXPECT_TRUE(takes_format("time", "00:00:00z"));
+  for (const char* time : {"23:59:60Z", "22:59:60Z", "24:00:00Z", "12:00:00", "12:00:00+24:00"}) {
+    EXPECT_FALSE(takes_format("time", time)) << time;
+    EXPECT_FALSE(takes_format("date-time", fmt::format("2020-01-01T{}", time).c_str())) << time;
+  }
+  // Beside a pattern of the schema's own, both must match.
+  const std::string ends = R"({"type": "string", "format": "date", "pattern": "-29$"})";
+  EXPECT_TRUE(takes(Kind::kJsonSchema, ends, "\"2024-02-29\""));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, ends, "\"2023-02-29\""));
+  EXPECT_FALSE(takes(Kind::kJsonSchema, ends, "\"2024-02-28\""));
+}
+
 // What a token costs must not grow with what came before: 40,000 of them, half in one text, half
 // in one list, would take hours if it did.
 TEST_F(GrammarTest, LongAnswersDoNotSlowDown) {

@@ -9,7 +9,10 @@ mod matcher;
 mod regex;
 mod schema;
 mod schema_culprit;
+mod schema_draft;
+mod schema_formats;
 mod schema_keywords;
+mod schema_values;
 mod source;
 mod structural_tag;
 

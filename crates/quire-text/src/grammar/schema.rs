@@ -7,7 +7,12 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::regex;
+use super::schema_draft::{self, Draft};
+use super::schema_formats;
 use super::schema_keywords::{self as keywords, Value as Kind};
+use super::schema_values::{
+    check_format, check_items, check_type, is_neutral, kind_name, percent_decode,
+};
 
 /// The compiler recurses through nesting and references; see COMPILE_STACK_BYTES.
 const MAX_DEPTH: usize = 192;
@@ -21,6 +26,8 @@ pub struct Checker<'a> {
     depth: usize,
     num_schemas: usize,
     has_ids: bool,
+    draft: Draft,
+    inside_id: bool, // within an "id", which is a base of references in draft 4 alone
 }
 
 /// `keyword` at `path`, a JSON pointer, can't be enforced because of `why`.
@@ -30,17 +37,6 @@ pub fn refusal(keyword: &str, path: &str, why: &str) -> String {
 
 fn key(path: &str, name: &str) -> String {
     format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
-}
-
-fn kind_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// The schema that is compiled instead of `schema`. With `closed_objects`, an object that says
@@ -54,6 +50,8 @@ pub fn prepare(schema: &Value, closed_objects: bool) -> Result<Value, String> {
         depth: 0,
         num_schemas: 0,
         has_ids: has_id(schema),
+        draft: Draft::Unnamed,
+        inside_id: false,
     };
     let out = checker.schema(schema, "")?;
     match out {
@@ -98,15 +96,54 @@ impl Checker<'_> {
         }
         self.num_schemas += 1;
         self.depth += 1;
+        let outside = (self.draft, self.inside_id);
+        self.draft = Draft::named_by(map).unwrap_or(self.draft);
+        let out = match map.contains_key("$ref") && self.draft.has_lone_refs() {
+            true => self.keywords(&schema_draft::lone_ref(map), path)?,
+            false => self.keywords(map, path)?,
+        };
+        (self.draft, self.inside_id) = outside;
+        self.depth -= 1;
+        Ok(Value::Object(out))
+    }
+
+    fn keywords(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+    ) -> Result<Map<String, Value>, String> {
+        self.check_base(map, path)?;
+        check_items(map, path)?;
         let mut out = Map::new();
         for (name, value) in map {
             if let Some(value) = self.keyword(name, value, path)? {
                 out.insert(name.clone(), value);
             }
         }
-        self.depth -= 1;
+        if out.contains_key("prefixItems") {
+            out.remove("additionalItems"); // says nothing where there are prefixItems
+        }
+        schema_formats::complete(&mut out);
         self.close(map, &mut out);
-        Ok(Value::Object(out))
+        Ok(out)
+    }
+
+    /// Where drafts disagree on what a reference is relative to, the schema must name its own.
+    fn check_base(&mut self, map: &Map<String, Value>, path: &str) -> Result<(), String> {
+        if self.draft != Draft::Unnamed || path.is_empty() {
+            return Ok(());
+        }
+        let has = |name: &str| map.get(name).is_some_and(Value::is_string);
+        self.inside_id |= has("id");
+        if has("$ref") && (has("$id") || self.inside_id) {
+            let beside = if has("$id") { "beside a \"$id\"" } else { "within an \"id\"" };
+            let why = format!(
+                "stands {beside}, and what it refers to depends on the draft of JSON Schema: \
+                 name that in \"$schema\""
+            );
+            return Err(refusal("$ref", path, &why));
+        }
+        Ok(())
     }
 
     fn close(&self, map: &Map<String, Value>, out: &mut Map<String, Value>) {
@@ -121,12 +158,15 @@ impl Checker<'_> {
         let Some(kind) = keywords::lookup(name) else {
             return Err(refusal(name, path, "is not a known keyword: it can't be enforced"));
         };
+        if self.draft.is_before(name) {
+            return Err(refusal(name, path, "is not in the draft that \"$schema\" names"));
+        }
         let wrong = |want: &str| {
             let why = format!("must be {want}, but it is {}", kind_name(value));
             Err(refusal(name, path, &why))
         };
         match kind {
-            Kind::Annotation => return Ok(annotation(name, value)),
+            Kind::Annotation => return Ok(self.annotation(name, value)),
             Kind::Neutral if is_neutral(name, value) => return Ok(None),
             Kind::Neutral => return Err(refusal(name, path, "can't be enforced")),
             Kind::Any => {}
@@ -164,6 +204,16 @@ impl Checker<'_> {
             }
         }
         Ok(Some(value.clone()))
+    }
+
+    /// Those that the compiler needs to find references are kept. Without them the draft must not be
+    /// told: the compiler passes over what is newer.
+    fn annotation(&self, name: &str, value: &Value) -> Option<Value> {
+        match name {
+            "$schema" if self.has_ids => self.draft.uri().map(Value::from),
+            "$id" | "id" | "$anchor" if value.is_string() => Some(value.clone()),
+            _ => None,
+        }
     }
 
     /// Also 2.0, which JSON Schema takes for an integer.
@@ -278,67 +328,4 @@ impl Checker<'_> {
         }
         Ok(())
     }
-}
-
-/// Those that the compiler needs to find references are kept.
-fn annotation(name: &str, value: &Value) -> Option<Value> {
-    let kept = matches!(name, "$id" | "id" | "$anchor" | "$schema") && value.is_string();
-    kept.then(|| value.clone())
-}
-
-/// Values that leave every document valid.
-fn is_neutral(name: &str, value: &Value) -> bool {
-    match (name, value) {
-        ("uniqueItems" | "nullable", Value::Bool(allowed)) => !allowed,
-        ("unevaluatedItems" | "unevaluatedProperties" | "propertyNames", Value::Bool(allowed)) => {
-            *allowed
-        }
-        ("dependencies" | "dependentRequired" | "dependentSchemas", Value::Object(map)) => {
-            map.is_empty()
-        }
-        ("not", Value::Bool(forbidden)) => !forbidden,
-        _ => false,
-    }
-}
-
-fn check_type(value: &Value) -> Result<(), String> {
-    let check_name = |name: &Value| match name.as_str() {
-        Some(name) if keywords::TYPES.contains(&name) => Ok(()),
-        _ => Err(format!("is {name}, but must be one of {}", keywords::TYPES.join(", "))),
-    };
-    match value {
-        Value::Array(list) if list.is_empty() => Err("is an empty list".to_string()),
-        Value::Array(list) => list.iter().try_for_each(check_name),
-        other => check_name(other),
-    }
-}
-
-fn check_format(value: &Value) -> Result<(), String> {
-    match value.as_str() {
-        Some(name) if keywords::FORMATS.contains(&name) => Ok(()),
-        _ => {
-            let known = keywords::FORMATS.join(", ");
-            Err(format!("is {value}, which can't be enforced; these can: {known}"))
-        }
-    }
-}
-
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex = bytes.get(i + 1..i + 3).and_then(|h| std::str::from_utf8(h).ok());
-        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            Some(byte) if bytes[i] == b'%' => {
-                out.push(byte);
-                i += 3;
-            }
-            _ => {
-                out.push(bytes[i]);
-                i += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
