@@ -39,8 +39,12 @@ struct StopRules {
 
 // Thinking before the answer, by its tokens. It ends after Request::grammar_start.
 struct ThinkingRules {
-  TokenId begin_token = -1;  // drawn first, it begins the thinking; -1: the prompt has begun it
+  std::vector<TokenId>
+      begin;                 // drawn first, they begin the thinking; none: the prompt has begun it
   std::int32_t budget = -1;  // most tokens of it: then its end is drawn; -1: no limit
+  // Where tokens don't show its end (it may stand inside of them): what comes from `begin` to the
+  // end. Null: it ends where grammar_start stands.
+  std::shared_ptr<const Grammar> text;
 };
 
 struct Request {

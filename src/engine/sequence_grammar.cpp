@@ -18,41 +18,67 @@ SequenceGrammar::SequenceGrammar(const Request& request)
       thinking_(request.thinking),
       awaits_end_(!request.stop.ignore_eos && !request.stop.eos_ids.empty()) {
   if (start_.empty()) return;
-  where_ = thinking_.begin_token >= 0 ? Where::kFirst
-           : thinking_.budget == 0    ? Where::kEnding
-                                      : Where::kThinking;
+  if (thinking_.begin.empty()) {
+    begin_thinking();
+  } else if (thinking_.budget != 0 || thinking_.text == nullptr) {
+    where_ = Where::kFirst;
+  }  // else the beginning, whose last bytes are the text's, would never be whole
+}
+
+void SequenceGrammar::begin_thinking() {
+  where_ = thinking_.budget == 0 ? Where::kEnding : Where::kThinking;
 }
 
 // At the first mask, or for the first token of a choice that goes on from another one's prompt.
-bool SequenceGrammar::make_matcher() {
-  if (matcher_ != nullptr) return true;
+GrammarMatcher* SequenceGrammar::answer_matcher() {
+  if (matcher_ != nullptr) return matcher_.get();
   auto matcher = grammar_->matcher(stop_token_ids_, awaits_end_);
   if (!matcher) {
     error_ = matcher.error();
-    return false;
+    return nullptr;
   }
   matcher_ = std::move(*matcher);
-  return true;
+  return matcher_.get();
+}
+
+GrammarMatcher* SequenceGrammar::thinking_matcher() {
+  if (thinker_ != nullptr) return thinker_.get();
+  auto matcher = thinking_.text->matcher({}, false);
+  if (!matcher) {
+    error_ = matcher.error();
+    return nullptr;
+  }
+  thinker_ = std::move(*matcher);
+  return thinker_.get();
 }
 
 void SequenceGrammar::fill() {
   if (error_) return;
   switch (where_) {
     case Where::kThinking:
+      if (thinking_.text != nullptr) fill_from(thinking_matcher());
       return;
     case Where::kEnding:
       return allow_only(start_[num_start_seen_]);
     case Where::kFirst:
+      return fill_first();
     case Where::kBegun:
-      if (grammar_ != nullptr) fill_from_grammar();
-      if (!words_.empty() && where_ == Where::kFirst) allow_too(thinking_.begin_token);
+      if (grammar_ != nullptr) fill_from(answer_matcher());
   }
 }
 
-void SequenceGrammar::fill_from_grammar() {
-  if (!make_matcher()) return;
-  words_.resize(matcher_->num_mask_words());
-  const auto allowed = matcher_->fill_mask(words_);
+void SequenceGrammar::fill_first() {
+  if (grammar_ == nullptr) return;
+  const TokenId next = thinking_.begin[num_begin_seen_];
+  if (!may_answer_) return allow_only(next);
+  fill_from(answer_matcher());
+  if (!error_) allow_too(next);
+}
+
+void SequenceGrammar::fill_from(GrammarMatcher* matcher) {
+  if (matcher == nullptr) return;
+  words_.resize(matcher->num_mask_words());
+  const auto allowed = matcher->fill_mask(words_);
   if (!allowed) {
     error_ = allowed.error();
     return;
@@ -74,8 +100,9 @@ void SequenceGrammar::allow_too(TokenId token) {
 }
 
 TokenMask SequenceGrammar::mask() const {
-  if (error_ || where_ == Where::kThinking) return {};
-  if (where_ != Where::kEnding && matcher_ == nullptr) return {};
+  if (error_) return {};
+  if (where_ == Where::kThinking && thinker_ == nullptr) return {};
+  if ((where_ == Where::kFirst || where_ == Where::kBegun) && matcher_ == nullptr) return {};
   return {words_, only_};
 }
 
@@ -83,42 +110,68 @@ void SequenceGrammar::accept(TokenId token) {
   if (error_) return;
   switch (where_) {
     case Where::kFirst:
-      if (token == thinking_.begin_token) {
-        where_ = thinking_.budget == 0 ? Where::kEnding : Where::kThinking;
-        return;
-      }
-      where_ = Where::kBegun;
-      return accept_answer(token);
+      return accept_first(token);
     case Where::kThinking:
       return accept_thinking(token);
     case Where::kEnding:
       if (++num_start_seen_ == start_.size()) where_ = Where::kBegun;
       return;
     case Where::kBegun:
-      return accept_answer(token);
+      if (grammar_ != nullptr) follow(answer_matcher(), token);
+  }
+}
+
+// The answer may begin as the thinking does: both are followed until they part.
+void SequenceGrammar::accept_first(TokenId token) {
+  if (token != thinking_.begin[num_begin_seen_]) {
+    where_ = Where::kBegun;
+    if (grammar_ != nullptr) follow(answer_matcher(), token);
+    return;
+  }
+  if (++num_begin_seen_ == thinking_.begin.size()) {
+    matcher_ = nullptr;  // the answer comes later
+    return begin_thinking();
+  }
+  if (grammar_ == nullptr || !may_answer_) return;
+  GrammarMatcher* matcher = answer_matcher();
+  if (matcher == nullptr) return;
+  const auto accepted = matcher->accept(token);
+  if (!accepted) {
+    error_ = accepted.error();
+  } else {
+    may_answer_ = *accepted;
   }
 }
 
 void SequenceGrammar::accept_thinking(TokenId token) {
-  // The end is found where it stands whole; a token that does not go on with it may begin it.
-  num_start_seen_ =
-      token == start_[num_start_seen_] ? num_start_seen_ + 1 : (token == start_.front() ? 1 : 0);
-  if (num_start_seen_ == start_.size()) {
-    where_ = Where::kBegun;
-  } else if (++num_thought_ == thinking_.budget) {
-    where_ = Where::kEnding;
+  if (thinking_.text != nullptr) {
+    if (!follow(thinking_matcher(), token)) return;
+    if (thinker_->complete()) {
+      where_ = Where::kBegun;
+      return;
+    }
+  } else {
+    // The end is found where it stands whole; a token that does not go on with it may begin it.
+    num_start_seen_ =
+        token == start_[num_start_seen_] ? num_start_seen_ + 1 : (token == start_.front() ? 1 : 0);
+    if (num_start_seen_ == start_.size()) {
+      where_ = Where::kBegun;
+      return;
+    }
   }
+  if (++num_thought_ == thinking_.budget) where_ = Where::kEnding;
 }
 
-void SequenceGrammar::accept_answer(TokenId token) {
-  if (grammar_ == nullptr || !make_matcher()) return;
-  const auto accepted = matcher_->accept(token);
+bool SequenceGrammar::follow(GrammarMatcher* matcher, TokenId token) {
+  if (matcher == nullptr) return false;
+  const auto accepted = matcher->accept(token);
   if (!accepted) {
     error_ = accepted.error();
   } else if (!*accepted) {
     error_ = Error{ErrorCode::kInternal,
                    fmt::format("token {} was drawn, which the grammar does not allow", token), ""};
   }
+  return !error_;
 }
 
 bool SequenceGrammar::complete_without_end() const {

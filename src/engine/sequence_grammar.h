@@ -39,27 +39,32 @@ class SequenceGrammar {
 
  private:
   enum class Where {
-    kFirst,     // the next token may begin the thinking; the grammar holds for all others
-    kThinking,  // anything goes
+    kFirst,     // the next token may go on with what begins the thinking, or the grammar holds
+    kThinking,  // anything goes, or what ThinkingRules::text says
     kEnding,    // the budget is used up: the tokens that end the thinking
     kBegun      // the grammar holds
   };
-  bool make_matcher();
-  void fill_from_grammar();
+  GrammarMatcher* answer_matcher();
+  GrammarMatcher* thinking_matcher();
+  void fill_from(GrammarMatcher* matcher);
+  void fill_first();
   void allow_only(TokenId token);
   void allow_too(TokenId token);
+  void accept_first(TokenId token);
+  void begin_thinking();
   void accept_thinking(TokenId token);
-  void accept_answer(TokenId token);
+  bool follow(GrammarMatcher* matcher, TokenId token);
 
   std::shared_ptr<const Grammar> grammar_;  // null: a budget alone
   std::vector<TokenId> stop_token_ids_;
   std::vector<TokenId> start_;  // the tokens after which the grammar begins
-  std::size_t num_start_seen_ = 0;
+  std::size_t num_start_seen_ = 0, num_begin_seen_ = 0;
+  bool may_answer_ = true;  // what has been seen of the beginning fits the grammar too
   ThinkingRules thinking_;
   std::int32_t num_thought_ = 0;
   Where where_ = Where::kBegun;
   bool awaits_end_ = true;
-  std::unique_ptr<GrammarMatcher> matcher_;
+  std::unique_ptr<GrammarMatcher> matcher_, thinker_;  // of grammar_, and of thinking_.text
   std::vector<std::uint32_t> words_;
   TokenId only_ = -1;
   std::optional<Error> error_;

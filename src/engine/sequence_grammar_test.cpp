@@ -57,7 +57,7 @@ TEST_F(SequenceGrammarTest, BeginsAfterTheThinking) {
 }
 
 TEST_F(SequenceGrammarTest, TheFirstTokenMayBeginThinking) {
-  request_.thinking.begin_token = '#';
+  request_.thinking.begin = {'#'};
   SequenceGrammar thinks(request_);
   EXPECT_EQ(allowed(thinks), "#" + digits_);
   accept(thinks, "#");
@@ -104,7 +104,7 @@ TEST_F(SequenceGrammarTest, ABudgetWithoutAGrammar) {
   accept(grammar, "anything");
   EXPECT_FALSE(grammar.ended() || grammar.error() || grammar.complete_without_end());
 
-  request_.thinking.begin_token = '#';
+  request_.thinking.begin = {'#'};
   SequenceGrammar may_think(request_);
   EXPECT_EQ(allowed(may_think), "");
   accept(may_think, "#");
@@ -114,6 +114,79 @@ TEST_F(SequenceGrammarTest, ABudgetWithoutAGrammar) {
   EXPECT_EQ(allowed(does_not), "");
   request_.grammar_start.clear();
   EXPECT_FALSE(SequenceGrammar::needed(request_));
+}
+
+// Marks of several tokens: "Think:" up to "</t>", whose ends may stand inside longer tokens.
+class MarksOfSeveralTokensTest : public SequenceGrammarTest {
+ protected:
+  MarksOfSeveralTokensTest() {
+    GrammarSpec spec;
+    spec.kind = GrammarSpec::Kind::kStructuralTag;
+    spec.text = R"({"format": {"type": "tag", "begin": ":", "content": {"type": "any_text"},
+                    "end": ["</t>", "</T>"]}})";
+    request_.thinking.text = compiler_.compile(spec).value();
+    request_.thinking.begin = {'T', 'h', 'i', 'n', 'k'};
+  }
+  void answer_is(std::string_view pattern) {
+    GrammarSpec spec;
+    spec.kind = GrammarSpec::Kind::kRegex;
+    spec.text = pattern;
+    request_.grammar = compiler_.compile(spec).value();
+  }
+};
+
+TEST_F(MarksOfSeveralTokensTest, TheBeginningIsDrawnWholeOrNotAtAll) {
+  SequenceGrammar grammar(request_);
+  EXPECT_EQ(allowed(grammar), digits_ + "T");
+  accept(grammar, "T");
+  EXPECT_EQ(allowed(grammar), "h");
+  accept(grammar, "hink");
+  EXPECT_EQ(allowed(grammar), ":");
+  accept(grammar, ":");
+  EXPECT_GT(allowed(grammar).size(), 128U);
+  accept(grammar, "7 </t");
+  EXPECT_NE(allowed(grammar).find('x'), std::string::npos);
+  accept(grammar, "</T>");
+  EXPECT_EQ(allowed(grammar), digits_);
+  EXPECT_FALSE(grammar.error());
+}
+
+TEST_F(MarksOfSeveralTokensTest, AnAnswerMayBeginLikeThinking) {
+  answer_is("Th(is|ink!)");
+  SequenceGrammar answers(request_);
+  accept(answers, "Th");
+  EXPECT_EQ(allowed(answers), "i");
+  accept(answers, "i");
+  EXPECT_EQ(allowed(answers), "ns");
+  accept(answers, "s");
+  EXPECT_FALSE(answers.error() || answers.ended());
+  SequenceGrammar thinks(request_);
+  accept(thinks, "Think:!</t>");
+  EXPECT_EQ(allowed(thinks), "T");
+  accept(thinks, "Think!");
+  EXPECT_FALSE(thinks.error());
+}
+
+TEST_F(MarksOfSeveralTokensTest, ABudget) {
+  request_.thinking.budget = 4;
+  SequenceGrammar grammar(request_);
+  accept(grammar, "Think:a</");
+  for (const char c : std::string("</t>")) {
+    EXPECT_EQ(allowed(grammar), std::string(1, c));
+    accept(grammar, std::string(1, c));
+  }
+  EXPECT_EQ(allowed(grammar), digits_);
+  request_.thinking.budget = 0;  // none is begun
+  SequenceGrammar none(request_);
+  EXPECT_EQ(allowed(none), digits_);
+  request_.thinking.begin.clear();  // the prompt has begun it, and the mark's last byte with it
+  request_.thinking.budget = 1;
+  request_.grammar = nullptr;
+  SequenceGrammar alone(request_);
+  EXPECT_EQ(allowed(alone), ":");
+  accept(alone, ":</t>");
+  EXPECT_EQ(allowed(alone), "");
+  EXPECT_FALSE(alone.error());
 }
 
 }  // namespace

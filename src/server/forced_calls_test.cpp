@@ -157,6 +157,23 @@ TEST(Thinking, IsNotAwaitedWhereThePromptHasEndedIt) {
   EXPECT_TRUE(server.generator.last_request()->grammar_start.empty());
 }
 
+// The vocabulary has no tokens for the marks: they are known by their text, and the opening one's
+// last character may come with more in its token.
+TEST(Thinking, MarksOfSeveralTokens) {
+  FakeServer server({}, kCall, kThinking, "");
+  ask_forced(server, kNamed);
+  EXPECT_EQ(server.generator.last_request()->thinking.begin, ids("<think"));
+  EXPECT_NE(server.generator.last_request()->thinking.text, nullptr);
+  EXPECT_NE(server.text.specs().back().text.find(R"("begin":">","end":["</think>"])"),
+            std::string::npos)
+      << server.text.specs().back().text;
+  FakeServer begun({}, "Hm.</think>" + kCall, kThinking, "<think>\n");
+  ask_forced(begun, kNamed);
+  EXPECT_TRUE(begun.generator.last_request()->thinking.begin.empty());
+  EXPECT_NE(begun.generator.last_request()->thinking.text, nullptr);
+  EXPECT_NE(begun.text.specs().back().text.find(R"("begin":"")"), std::string::npos);
+}
+
 TEST(Thinking, ABudgetReachesTheEngine) {
   FakeServer server({}, "Hm.</think>Yes.", kThinking, "<think>\n");
   ask_forced(server, R"("thinking_token_budget": 7)");

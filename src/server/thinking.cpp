@@ -1,6 +1,9 @@
 #include "server/thinking.h"
 
+#include <boost/json/array.hpp>
+
 #include "server/protocol/field_table.h"
+#include "server/protocol/tag_format.h"
 
 namespace quire {
 namespace {
@@ -8,17 +11,37 @@ namespace {
 // gpt-oss thinks until the message to the user begins.
 constexpr std::string_view kHarmonyAnswer = "<|channel|>final<|message|>";
 
+// What comes from the beginning to the end, where either is more than a token: tokens need not keep
+// to a mark's borders. rest_of_begin: what of the opening mark did not come as tokens of its own.
+Result<std::shared_ptr<const Grammar>> thinking_text(const ProtocolContext& context,
+                                                     const ReasoningFormat& format,
+                                                     std::string_view rest_of_begin) {
+  boost::json::array ends;
+  for (const auto end : format.ends) ends.emplace_back(boost::json::string(end.data(), end.size()));
+  return context.text->compile_grammar(
+      tag_format::spec(tag_format::tag(rest_of_begin, tag_format::any_text(), std::move(ends))));
+}
+
 Status set_marks(const ProtocolContext& context, const ReasoningFormat& format,
                  std::string_view prompt, RequestTemplate* parts) {
   const auto state = thinking_state(format, prompt);
   if (state == ThinkingState::kEnded) return {};
-  QUIRE_ASSIGN(const auto end, context.text->encode(format.ends.front(), false));
-  QUIRE_ASSIGN(const auto begin, context.text->encode(format.begins.front(), false));
+  QUIRE_ASSIGN(parts->grammar_start, context.text->encode(format.ends.front(), false));
+  bool by_tokens = parts->grammar_start.size() == 1;
+  std::string_view begin = format.begins.front(), rest;
   if (state == ThinkingState::kMayBegin) {
-    if (begin.size() != 1) return {};  // not known by its first token: the answer comes at once
-    parts->thinking.begin_token = begin.front();
+    QUIRE_ASSIGN(parts->thinking.begin, context.text->encode(begin, false));
+    if (parts->thinking.begin.size() > 1) {
+      // A token may hold the mark's last character and more.
+      by_tokens = false;
+      rest = begin.substr(begin.size() - 1);
+      begin.remove_suffix(1);
+      QUIRE_ASSIGN(parts->thinking.begin, context.text->encode(begin, false));
+    }
   }
-  parts->grammar_start = end;
+  if (!by_tokens) {
+    QUIRE_ASSIGN(parts->thinking.text, thinking_text(context, format, rest));
+  }
   return {};
 }
 

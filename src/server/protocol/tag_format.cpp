@@ -84,6 +84,11 @@ Format tag(std::string_view begin, Format content, std::string_view end) {
   out["end"] = str(end);
   return out;
 }
+Format tag(std::string_view begin, Format content, json::array ends) {
+  Format out = tag(begin, std::move(content), std::string_view());
+  out["end"] = std::move(ends);
+  return out;
+}
 Format matching_text(std::string_view begin, std::string_view pattern, std::string_view end) {
   Format content = any_text();
   content["pattern"] = str(pattern);

@@ -27,6 +27,7 @@ Format any_text_without(std::string_view pattern);
 Format any_text_of(std::int32_t max_tokens);
 Format text_up_to(std::string_view pattern);
 Format tag(std::string_view begin, Format content, std::string_view end);
+Format tag(std::string_view begin, Format content, boost::json::array ends);  // any of them
 // Text that matches as a whole, up to and with `end`.
 Format matching_text(std::string_view begin, std::string_view pattern, std::string_view end);
 Format triggered(boost::json::array triggers, boost::json::array tags, bool stop_after_first);
