@@ -48,16 +48,18 @@ def kind(schema):
     return words
 
 
-def rows(properties, required, prefix=""):
+def rows(properties, required, prefix="", around=()):
+    """around: who has the field that these are in; members say it only where they differ."""
     for name, schema in properties.items():
         refused = schema.get("enum", [])[:1] == [False] and "Not supported" in schema.get("description", "")
         takes = "not supported" if refused else kind(schema)
         default = "required" if name in required else code(schema["default"]) if "default" in schema else ""
-        marks = ["x" if server in schema.get("x-also-in", []) else "" for server in SERVERS]
+        also_in = schema.get("x-also-in", around)
+        marks = ["x" if server in also_in else "" for server in SERVERS]
         note = schema.get("description", "").replace(". Not supported: leave it out", "").replace("|", "\\|")
         yield "| " + " | ".join([f"`{prefix}{name}`", takes, default, *marks, note]) + " |"
         if "properties" in schema and schema.get("type") in ("object", ["object", "null"]):
-            yield from rows(schema["properties"], schema.get("required", []), f"{prefix}{name}.")
+            yield from rows(schema["properties"], schema.get("required", []), f"{prefix}{name}.", also_in)
 
 
 def page(document):

@@ -119,6 +119,7 @@ std::span<const Field<R>> own_fields() {
       unsupported_field<R>("web_search_options").is(kOpenAi, "null", "Search"),
       unsupported_field<R>("mm_processor_kwargs").is(kVllm, "null", "Of images and sound"),
       unsupported_field<R>("media_io_kwargs").is(kVllm, "null", "Of images and sound"),
+      unsupported_field<R>("return_mm_kwargs").is(kVllm, "false", "Of images and sound"),
   };
   return kTable;
 }

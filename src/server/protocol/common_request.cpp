@@ -212,8 +212,14 @@ std::span<const Field<CommonRequest>> request_fields() {
           .is(kOpenAi, "null", "Accepted; nothing changes"),
       ignored_field<R>("prompt_cache_key", FieldKind::kString)
           .is(kOpenAi, "null", "Accepted; equal prefixes are found without it"),
+      ignored_field<R>("session_id", FieldKind::kString)
+          .is(kVllm, "null", "Accepted; there is one engine to go to"),
       unsupported_field<R>("prompt_embeds").is(kVllm, "null", "Prompts as embeddings"),
       unsupported_field<R>("kv_transfer_params").is(kVllm, "null", "Prefill on another server"),
+      unsupported_field<R>("ec_transfer_params").is(kVllm, "null", "Encoding on another server"),
+      unsupported_field<R>("vllm_xargs").is(kVllm, "null", "For plug-ins"),
+      unsupported_field<R>("return_token_offsets")
+          .is(kVllm, "false", "Where tokens stand in the text that is rendered"),
       unsupported_field<R>("watermarking").is(kVllm, "false", "Marked text"),
   };
   return kTable;
