@@ -135,9 +135,11 @@ test-js: build model ## the JavaScript OpenAI SDK against the server (installs n
 
 CLIENTS_PYTHON := .cache/clients/venv/bin/python
 .PHONY: test-clients
-test-clients: build model ## LangChain, LiteLLM, lm-eval and schemathesis against the server (installs pip packages)
+test-clients: binary model ## LangChain, LiteLLM, lm-eval, guidellm and schemathesis against the server (installs pip packages)
 	python3 -m venv .cache/clients/venv
 	$(CLIENTS_PYTHON) -m pip install -q -r tests/clients/requirements.txt
+	python3 -m venv .cache/clients/guidellm
+	.cache/clients/guidellm/bin/python -m pip install -q -r tests/clients/requirements-guidellm.txt
 	$(CLIENTS_PYTHON) -m pytest -p no:cacheprovider -q tests/clients $(ARGS)
 
 # Golden files exist for these; the largest is compared with its own float32 arithmetic.
@@ -159,7 +161,8 @@ test-tokenizers: build model ## tokenizers and chat templates against the Python
 	.cache/tokenizers/venv/bin/python scripts/make_tokenizer_parity.py check
 
 .PHONY: test-json-schema
-test-json-schema: build ## answers under the schemas of the official JSON-Schema test suite validate (installs jsonschema)
+test-json-schema: build/build.ninja ## answers under the schemas of the official JSON-Schema test suite validate (installs jsonschema)
+	cmake --build build --target quire_grammar_samples -j $(JOBS)
 	python3 -m venv .cache/json-schema/venv
 	.cache/json-schema/venv/bin/pip install -q "jsonschema[format-nongpl]==4.26.0"
 	.cache/json-schema/venv/bin/python scripts/json_schema_suite.py
