@@ -15,3 +15,10 @@ def test_javascript_sdk(server):
     assert re.search(r"^\d+ of \d+ checks passed$", run.stdout, re.M), run.stdout + run.stderr
     failed = set(re.findall(r"^FAIL  (.*?): ", run.stdout, re.M))
     assert failed <= LATER, run.stdout
+
+
+def test_structured_parse(server):
+    run = subprocess.run(["node", ROOT / "tests" / "e2e" / "sdk_parse.mjs", server.url], cwd=FOLDER, capture_output=True,
+                         text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "parse and stream agree" in run.stdout

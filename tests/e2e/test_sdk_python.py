@@ -1,7 +1,9 @@
 """The unmodified OpenAI Python SDK, as the README shows it."""
 import re
+import typing
 
 import openai
+import pydantic
 import pytest
 from quire_process import ROOT
 
@@ -39,6 +41,32 @@ def test_chat_stream_equals_the_plain_answer(client, server):
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == plain.choices[0].message.content
     assert chunks[-1].usage == plain.usage
+
+
+class Flag(pydantic.BaseModel):
+    country: str = pydantic.Field(pattern="^[A-Z][a-z]{2,9}$")
+    colours: list[typing.Literal["red", "white", "blue"]] = pydantic.Field(min_length=1, max_length=3)
+    stars: int = pydantic.Field(ge=0, le=50)
+
+
+FLAG = [{"role": "user", "content": "Describe the flag of France as JSON."}]
+
+
+def test_parse_gives_an_object(client, server):
+    reply = client.chat.completions.parse(model=server.model, messages=FLAG, response_format=Flag, temperature=0,
+                                          max_tokens=120)
+    assert isinstance(reply.choices[0].message.parsed, Flag)
+    assert reply.choices[0].finish_reason == "stop"
+
+
+def test_the_stream_helper_gives_the_same_object(client, server):
+    fields = dict(model=server.model, messages=FLAG, response_format=Flag, temperature=0, max_tokens=120)
+    whole = client.chat.completions.parse(**fields).choices[0].message
+    with client.chat.completions.stream(**fields) as stream:
+        kinds = [event.type for event in stream]
+        last = stream.get_final_completion().choices[0].message
+    assert last.parsed == whole.parsed and last.content == whole.content
+    assert kinds.count("content.delta") > 2 and kinds.count("content.done") == 1
 
 
 def test_several_prompts(client, server):
