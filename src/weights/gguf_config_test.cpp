@@ -97,7 +97,8 @@ TEST(GgufConfig, YarnAndLongrope) {
   EXPECT_EQ(config->rope.kind, RopeConfig::Kind::kYarn);
   EXPECT_EQ(config->rope.original_max_position, 16.0);
   EXPECT_EQ(config->rope.beta_fast, 20.0);
-  EXPECT_NEAR(config->rope.mscale_all_dim, 0.7, 1e-6);
+  EXPECT_NEAR(config->rope.mscale_all_dim, 0.07, 1e-6) << "a tenth of it is DeepSeek's alone";
+  EXPECT_EQ(config->rope.mscale, 1.0);
   EXPECT_FALSE(config->rope.interleaved);
   GgufBuilder longrope = tiny_gguf("phi3", 1);
   longrope.u32("phi3.rope.scaling.original_context_length", 16);

@@ -16,9 +16,12 @@ namespace fs = std::filesystem;
 
 fs::path tests_folder() { return source_path("tests"); }
 
+// Those whose names and fields are to be the folder's: a Granite 4 without Mamba layers becomes a
+// model of the granite family, which has others.
 std::vector<fs::path> gguf_files() {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(tests_folder() / "golden-gguf")) {
+    if (entry.path().stem() == "granitemoehybrid_dense") continue;
     if (entry.path().extension() == ".gguf") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -104,6 +107,7 @@ bool differs(const std::string& name, const std::string& what) {
       {"llama_rope_dynamic", {"rope kind"}},  // there is no such kind
       {"apertus", {"rope kind"}},
       {"llama4_text", {"window"}},
+      {"granitemoehybrid", {"max_position"}},  // the converter's, of layers without positions
   };
   const auto found = kDifferent.find(name);
   return found != kDifferent.end() &&

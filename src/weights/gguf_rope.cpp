@@ -34,16 +34,18 @@ Result<std::vector<float>> read_factors(const GgufFile& file, const std::string&
   return factors;
 }
 
-Status read_yarn(const ArchFields& fields, RopeConfig* rope) {
+Status read_yarn(const ArchFields& fields, std::string_view architecture, RopeConfig* rope) {
   const auto either = [&](const char* newer, const char* older) {
     const auto value = fields.number(newer);
     return value ? value : fields.number(older);
   };
   rope->beta_fast = either("rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast").value_or(32);
   rope->beta_slow = either("rope.scaling.yarn_beta_slow", "rope.scaling.beta_slow").value_or(1);
-  // DeepSeek: 0.1 * mscale_all_dim, which stands for mscale too.
+  // mscale_all_dim, where mscale is 1; of DeepSeek a tenth of it, which stands for mscale too.
   if (const auto multiplier = fields.number("rope.scaling.yarn_log_multiplier")) {
-    rope->mscale = rope->mscale_all_dim = *multiplier * 10;
+    const bool tenth = architecture.starts_with("deepseek");
+    rope->mscale_all_dim = tenth ? *multiplier * 10 : *multiplier;
+    rope->mscale = tenth ? rope->mscale_all_dim : 1.0;
   }
   const auto factor = either("rope.scaling.yarn_attn_factor", "rope.scaling.attn_factor");
   if (factor && *factor != 1.0) {
@@ -101,7 +103,7 @@ Status read_kind(const ArchFields& fields, const ModelConfig& config, RopeConfig
   }
   if (rope->kind_name == "yarn") {
     rope->kind = Kind::kYarn;
-    return read_yarn(fields, rope);
+    return read_yarn(fields, config.architecture, rope);
   }
   rope->kind = Kind::kUnsupported;
   return make_error(ErrorCode::kUnsupported,

