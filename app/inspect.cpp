@@ -37,7 +37,7 @@ int run_inspect(const InspectFlags& flags) {
     if (!found) return fail(found.error());
     path = *found;
   }
-  const Result<std::string> resolved = resolve_model(path, flags.hub, part_for(flags.open));
+  const Result<std::string> resolved = resolve_model(path, flags.hub, flags.open);
   if (!resolved) return fail(resolved.error());
   const Result<ModelFiles> files = open_files(*resolved, flags.open, 0);
   if (!files) return fail(files.error());

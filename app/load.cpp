@@ -100,7 +100,12 @@ Result<TextParts> make_text_parts(const ModelFiles& files, const std::string& te
   QUIRE_ASSIGN(parts.tokenizer, make_tokenizer(files));
   QUIRE_ASSIGN(const std::string source, template_source(template_flag, files));
   if (!source.empty()) {
-    QUIRE_ASSIGN(parts.chat_template, ChatTemplate::create(source, parts.tokenizer->special()));
+    auto made = ChatTemplate::create(source, parts.tokenizer->special());
+    if (!made)
+      return make_error(made.error().code, "{}: {}",
+                        template_flag.empty() ? files.path : "--chat-template",
+                        made.error().message);
+    parts.chat_template = *std::move(made);
   }
   stage.done("tokenizer: {} tokens, {}", parts.tokenizer->vocab_size(),
              parts.chat_template ? "with a chat template" : "no chat template");
@@ -209,13 +214,11 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   backend_options.threads = flags.threads;
   backend_options.dtype = parse_compute_dtype(flags.dtype).value_or(ComputeDType::kAuto);
 
-  QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub, part_for(flags.open)));
+  QUIRE_ASSIGN(const std::string path, resolve_model(model.name, flags.hub, flags.open));
   if (path != model.name) stage.done("model {}: {}", model.name, path);
   std::string tokenizer;
   if (!flags.tokenizer.empty()) {
-    HubFlags hub = flags.hub;
-    hub.revision.clear();  // of the model's repository, not of this one
-    QUIRE_ASSIGN(tokenizer, resolve_model(flags.tokenizer, hub, FetchPart::kTokenizer));
+    QUIRE_ASSIGN(tokenizer, resolve_tokenizer(flags.tokenizer, flags.hub));
   }
   QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, tokenizer));
   QUIRE_TRY(apply_quantization(flags.quantization, files.config.stored_dtype, files.is_gguf,

@@ -21,12 +21,13 @@ namespace fs = std::filesystem;
 class Fetch {
  public:
   Fetch(const ModelRef& ref, const HubSettings& settings, const RepoCache& cache, HubClient& client,
-        RepoListing listing)
+        RepoListing listing, const FolderCheck& check)
       : ref_(ref),
         settings_(settings),
         cache_(cache),
         client_(client),
         listing_(std::move(listing)),
+        check_(check),
         progress_(ref.repo, settings.show_progress) {
     for (const RepoFile& file : listing_.files) paths_.push_back(file.path);
   }
@@ -70,6 +71,7 @@ class Fetch {
                         "{}: has no config.json, which tells the model's shape", ref_.repo);
     QUIRE_TRY(get(small));
     const std::string folder = cache_.snapshot_path(listing_.commit);
+    if (check_) QUIRE_TRY(check_(folder));
     std::string index;
     if (std::find(small.begin(), small.end(), kIndexFile) != small.end()) {
       std::ifstream in(fs::path(folder) / kIndexFile, std::ios::binary);
@@ -100,6 +102,7 @@ class Fetch {
   const RepoCache& cache_;
   HubClient& client_;
   const RepoListing listing_;
+  const FolderCheck& check_;
   Progress progress_;
   std::vector<std::string> paths_;
 };
@@ -110,7 +113,8 @@ std::string name_of(const ModelRef& ref) {
 
 }  // namespace
 
-Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings, FetchPart part) {
+Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings, FetchPart part,
+                                const FolderCheck& check) {
   const RepoCache cache(settings.cache_dir, ref.repo);
   const bool is_pinned = is_commit(settings.revision);
   const std::optional<std::string> commit =
@@ -142,7 +146,7 @@ Result<std::string> fetch_model(const ModelRef& ref, const HubSettings& settings
     return *cached;
   }
   QUIRE_ASSIGN(std::string path,
-               Fetch(ref, settings, cache, client, *std::move(listing)).run(part));
+               Fetch(ref, settings, cache, client, *std::move(listing), check).run(part));
   touch_last_use(path);
   return path;
 }

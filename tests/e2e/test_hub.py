@@ -1,6 +1,7 @@
 """Models by their name on the hub: fetched, kept, checked, shared with huggingface_hub's cache; and every way in
 which it can go wrong is one clear line. The hub is a server of our own on 127.0.0.1."""
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -136,6 +137,16 @@ def test_dummy_weights_fetch_no_weights(start, place):
     done = place.run("inspect", "org/tiny", "--load-format", "dummy", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     place.fails("inspect", "org/tiny", words=["HF_HUB_OFFLINE"], HF_HUB_OFFLINE="1")
+
+
+def test_no_weights_are_fetched_of_what_cannot_be_served(place):
+    config = json.loads((FOLDER / "config.json").read_text()) | {"model_type": "llama9", "architectures": ["Llama9ForCausalLM"]}
+    place.hub.repos["org/tiny"].files["config.json"] = json.dumps(config).encode()
+    for command in ("inspect", "serve"):
+        place.fails(command, "org/tiny", words=["Llama9ForCausalLM", "the nearest that is: llama"])
+    assert not place.hub.seen("model.safetensors")
+    overridden = place.run("inspect", "org/tiny", "--hf-overrides", '{"model_type": "llama"}')
+    assert overridden.returncode == 0, overridden.stderr
 
 
 def test_a_dummy_of_pickles_only(place):
