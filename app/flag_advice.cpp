@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "base/edit_distance.h"
+
 namespace quire {
 namespace {
 
@@ -30,10 +32,6 @@ constexpr std::array kNotBuilt = std::to_array<KnownFlag>({
     {"--speculative-config", "tokens are decoded one by one"},
     {"--enable-chunked-prefill", "prompts are always chunked, by --max-num-batched-tokens"},
     {"--no-enable-chunked-prefill", "prompts are always chunked, by --max-num-batched-tokens"},
-    {"--enable-auto-tool-choice", "send requests without tools"},
-    {"--tool-call-parser", "send requests without tools"},
-    {"--reasoning-parser", "the whole answer is in `content`"},
-    {"--structured-outputs-config", "send requests without response_format"},
     {"--cpu-offload-gb", "weights are in this machine's memory anyway"},
     {"--swap-space", "a preempted request is recomputed; no swap is needed"},
     {"--ssl-keyfile", "put a TLS proxy in front"},
@@ -49,21 +47,6 @@ constexpr std::array kNotBuilt = std::to_array<KnownFlag>({
 std::string_view name_of(std::string_view flag) { return flag.substr(0, flag.find('=')); }
 
 }  // namespace
-
-int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
-  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] =
-          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  }
-  return d[a.size()][b.size()];
-}
 
 std::string flag_advice(std::string_view flag, const std::vector<std::string>& taken) {
   const std::string_view name = name_of(flag);

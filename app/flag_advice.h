@@ -10,7 +10,5 @@ namespace quire {
 
 // flag: as typed, e.g. "--tensor-paralel-size=2"; taken: the flags of this command. One line.
 std::string flag_advice(std::string_view flag, const std::vector<std::string>& taken);
-// Insertions, deletions, substitutions and swaps of neighbours that turn a into b.
-int edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace quire

@@ -57,12 +57,6 @@ TEST(FlagAdvice, TypingErrorGetsTheNearest) {
   EXPECT_EQ(flag_advice("--zzzzzzzzzz", {"--port"}), "unknown flag --zzzzzzzzzz; see --help");
   EXPECT_EQ(flag_advice("--frobnicate", {"--root-path"}), "unknown flag --frobnicate; see --help");
 }
-TEST(EditDistance, CountsSteps) {
-  EXPECT_EQ(edit_distance("abc", "abc"), 0);
-  EXPECT_EQ(edit_distance("abc", "acb"), 1);
-  EXPECT_EQ(edit_distance("", "abc"), 3);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-}
 
 }  // namespace
 }  // namespace quire

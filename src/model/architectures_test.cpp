@@ -9,6 +9,7 @@
 #include <string>
 
 #include "model/arch_common.h"
+#include "weights/hf_families.h"
 
 namespace quire {
 namespace {
@@ -153,6 +154,12 @@ TEST(Architectures, YarnScalesTheSoftmaxOfLatentAttention) {
   config.from_gguf = true;
   EXPECT_FLOAT_EQ(std::get<MlaSpec>(spec_of("deepseek_v3", config).layers[0].mixer).kv_norm.eps,
                   1e-3f);
+}
+
+// A configuration of a family without a row would be refused before it came here.
+TEST(Architectures, EachHasARowAmongTheFamilies) {
+  for (const Architecture& architecture : architectures())
+    EXPECT_EQ(hf_family(architecture.name).model_type, architecture.name);
 }
 
 TEST(Architectures, AlibiSlopes) {

@@ -1,5 +1,6 @@
 #include "model/registry.h"
 
+#include "base/edit_distance.h"
 #include "model/architectures.h"
 #include "model/expected_tensors.h"
 #include "model/transformer.h"
@@ -15,11 +16,10 @@ Result<std::unique_ptr<Model>> create_model(const ModelConfig& config, const Wei
     QUIRE_TRY(weights.check_tensors(expected_tensors(spec, weights)));
     return Transformer::load(std::move(spec), weights, backend);
   }
-  std::string known;
-  for (const Architecture& entry : architectures())
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  return make_error(ErrorCode::kUnsupported, "architecture '{}' is not supported; known: {}",
-                    config.source_architecture, known);
+  return make_error(ErrorCode::kUnsupported,
+                    "architecture \"{}\" is not supported; the nearest that is: {}",
+                    config.source_architecture,
+                    nearest_name(config.architecture, architectures(), &Architecture::name));
 }
 
 std::vector<std::string> known_architectures() {

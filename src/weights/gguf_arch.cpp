@@ -1,10 +1,9 @@
 #include "weights/gguf_arch.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
-#include <string>
-#include <vector>
+#include <iterator>
+
+#include "base/edit_distance.h"
 
 namespace quire {
 namespace {
@@ -72,22 +71,6 @@ constexpr GgufArch kArchs[] = {
     {"starcoder2", "starcoder2"},
 };
 
-// Levenshtein distance: letters to insert, delete or change.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, change});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 const GgufArch* find_gguf_arch(std::string_view name) {
@@ -97,12 +80,7 @@ const GgufArch* find_gguf_arch(std::string_view name) {
 }
 
 std::string_view nearest_gguf_arch(std::string_view name) {
-  name = name.substr(0, 64);  // from an untrusted file
-  return std::min_element(std::begin(kArchs), std::end(kArchs),
-                          [&](const GgufArch& a, const GgufArch& b) {
-                            return edit_distance(name, a.name) < edit_distance(name, b.name);
-                          })
-      ->name;
+  return nearest_name(name, kArchs, &GgufArch::name);
 }
 
 }  // namespace quire

@@ -35,8 +35,8 @@ std::string first_class(const JsonFields& fields) {
   return first.is_string() ? std::string(first.get_string()) : std::string();
 }
 
-// The registry's key: model_type in its usual spelling, else what the class's name says.
-Result<std::string> read_model_type(const JsonFields& fields, ModelConfig* config) {
+// model_type in its usual spelling, else what the class's name says.
+Result<std::string> find_model_type(const JsonFields& fields, ModelConfig* config) {
   config->source_architecture = first_class(fields);
   QUIRE_ASSIGN(const auto model_type, fields.get_string("model_type"));
   if (model_type && !model_type->empty()) {
@@ -49,6 +49,16 @@ Result<std::string> read_model_type(const JsonFields& fields, ModelConfig* confi
   return make_error(ErrorCode::kBadFile,
                     "{}: neither \"model_type\" nor \"architectures\" says what the model is",
                     fields.name());
+}
+
+// The registry's key. A family that is not known is refused before its fields are: they may well
+// have other names.
+Result<std::string> read_model_type(const JsonFields& fields, ModelConfig* config) {
+  QUIRE_ASSIGN(std::string type, find_model_type(fields, config));
+  if (!hf_family(type).model_type.empty()) return type;
+  return make_error(
+      ErrorCode::kUnsupported, "{}: architecture \"{}\" is not supported; the nearest that is: {}",
+      fields.name(), printable(config->source_architecture), nearest_model_type(type));
 }
 
 // The text half of a multimodal model laid over the whole; the whole's other fields stay.

@@ -1,3 +1,4 @@
+#include "weights/hf_families.h"
 #include "weights/model_config.h"
 #include "weights/test_files.h"
 
@@ -71,8 +72,7 @@ TEST(HfConfig, ModelTypeSaysTheArchitecture) {
   const std::string sizes = R"("vocab_size": 6, "hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 2, "num_attention_heads": 2)";
   EXPECT_EQ(parsed(R"({"model_type": "llama", )" + sizes + "}").source_architecture, "llama");
-  EXPECT_EQ(parsed(R"({"model_type": "gpt9-x", )" + sizes + "}").architecture, "gpt9_x")
-      << "whether it is known is the model registry's to say";
+  EXPECT_EQ(parsed(R"({"model_type": "seed-oss", )" + sizes + "}").architecture, "seed_oss");
   expect_error(parse_hf_config("{" + sizes + "}", ""), "neither \"model_type\" nor");
 }
 
@@ -84,13 +84,24 @@ TEST(HfConfig, ClassesWithoutModelType) {
       {"GptOssForCausalLM", "gpt_oss"},     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe"},
       {"Glm4MoeForCausalLM", "glm4_moe"},   {"Gemma3ForCausalLM", "gemma3_text"},
       {"Lfm2MoeForCausalLM", "lfm2_moe"},   {"Qwen3NextForCausalLM", "qwen3_next"},
-      {"FooBarForCausalLM", "foo_bar"},
   };
   for (const auto& [name, architecture] : cases) {
     EXPECT_EQ(parsed(tiny_config_json(R"(, "num_key_value_heads": 2, "head_dim": 16)", name))
                   .architecture,
               architecture);
   }
+}
+
+TEST(HfConfig, AnArchitectureThatIsNotKnownGetsTheNearest) {
+  // Whatever else its configuration says or lacks.
+  for (const std::string& sizes : {tiny_config_json(), std::string(R"({"d_model": 8})")}) {
+    std::string config = sizes;
+    config.replace(0, 1, R"({"model_type": "qwen3-5", )");
+    expect_error(parse_hf_config(config, ""), "is not supported; the nearest that is: qwen3");
+  }
+  expect_error(parse_hf_config(tiny_config_json("", "FooBarForCausalLM"), ""),
+               "config.json: architecture \"FooBarForCausalLM\" is not supported; the nearest");
+  EXPECT_EQ(model_type_of_class("FooBarForCausalLM"), "foo_bar");
 }
 
 TEST(HfConfig, BothSpellingsOfDType) {

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <iterator>
 
+#include "base/edit_distance.h"
+
 namespace quire {
 namespace {
 
@@ -295,6 +297,10 @@ const HfFamily& hf_family(std::string_view model_type) {
       std::find_if(std::begin(kHfFamilies), std::end(kHfFamilies),
                    [&](const HfFamily& family) { return family.model_type == model_type; });
   return found == std::end(kHfFamilies) ? kUnknown : *found;
+}
+
+std::string_view nearest_model_type(std::string_view model_type) {
+  return nearest_name(model_type, kHfFamilies, &HfFamily::model_type);
 }
 
 std::string normalized_model_type(std::string_view model_type) {

@@ -46,6 +46,9 @@ struct HfFamily {
 // The family's row, or one without a name for a type that has none.
 const HfFamily& hf_family(std::string_view model_type);
 
+// The model type with a row that is spelled most like this one.
+std::string_view nearest_model_type(std::string_view model_type);
+
 // "mistral3" -> what its text half is; other names as they are, '-' as '_'.
 std::string normalized_model_type(std::string_view model_type);
 // "LlamaForCausalLM" -> "llama"; the lower-case words otherwise: "FooBarForCausalLM" -> "foo_bar".

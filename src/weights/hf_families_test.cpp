@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Kind = RopeConfig::Kind;
+using testing::expect_error;
 
 ModelConfig parsed_family(const std::string& config) {
   const auto result = parse_hf_config(config, "");
@@ -215,14 +216,24 @@ TEST(HfFamilies, TextHalfOfAMultimodalModel) {
 }
 
 TEST(HfFamilies, NumbersThatJsonCannotSpell) {
-  const ModelConfig config = parsed_family(
-      R"({"model_type": "mamba2", "vocab_size": 6, "hidden_size": 8, "num_hidden_layers": 2,
-          "num_heads": 4, "head_dim": 4, "time_step_limit": [0.0, {"__float__": "Infinity"}]})");
-  EXPECT_EQ(config.num_heads, 4);
-  EXPECT_EQ(config.intermediate_size, 16);
-  const std::vector<double> limit = config.fields.numbers("time_step_limit");
-  ASSERT_EQ(limit.size(), 2u);
-  EXPECT_TRUE(std::isinf(limit[1]));
+  // As newer files have it, and as Python writes it.
+  for (const char* infinity : {R"({"__float__": "Infinity"})", "Infinity"}) {
+    const ModelConfig config = parsed_family(
+        R"({"model_type": "mamba2", "vocab_size": 6, "hidden_size": 8, "num_hidden_layers": 2,
+            "x": "\"Infinity", "y": NaN, "num_heads": 4, "head_dim": 4,
+            "time_step_limit": [0.0, )" +
+        std::string(infinity) + "]}");
+    EXPECT_EQ(config.num_heads, 4);
+    EXPECT_EQ(config.intermediate_size, 16);
+    EXPECT_EQ(config.fields.text("x", ""), "\"Infinity");
+    EXPECT_TRUE(std::isnan(config.fields.number("y", 0)));
+    const std::vector<double> limit = config.fields.numbers("time_step_limit");
+    ASSERT_EQ(limit.size(), 2u);
+    EXPECT_TRUE(std::isinf(limit[1]) && limit[1] > 0);
+  }
+  expect_error(parse_hf_config(R"({"model_type": "llama", "rms_norm_eps": -Infinity})", ""),
+               "\"vocab_size\" is missing");
+  expect_error(parse_hf_config(R"({"model_type": Infinit})", ""), "not valid JSON");
 }
 
 TEST(HfFamilies, GemmaMeansTheTanhGelu) {

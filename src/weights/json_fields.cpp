@@ -21,13 +21,47 @@ std::optional<std::int64_t> as_int(const json::value& value) {
   return std::nullopt;
 }
 
+// The text with the numbers that JSON cannot spell as objects that it can.
+std::string with_spelled_numbers(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (rest[0] == '"') in_string = !in_string;
+    if (in_string && rest[0] == '\\' && rest.size() > 1) {  // what is escaped ends no string
+      out.append(text, i++, 2);
+      continue;
+    }
+    std::string_view word;
+    for (const std::string_view each : {"NaN", "Infinity", "-Infinity"}) {
+      if (!in_string && rest.starts_with(each)) word = each;
+    }
+    if (word.empty()) {
+      out += rest[0];
+    } else {
+      out += fmt::format(R"({{"__float__":"{}"}})", word);
+      i += word.size() - 1;
+    }
+  }
+  return out;
+}
+
+json::value parse_value(std::string_view text, json::error_code& error) {
+  json::parse_options options;
+  options.max_depth = 32;
+  return json::parse(json::string_view(text.data(), text.size()), error, {}, options);
+}
+
 }  // namespace
 
 Result<json::object> parse_json_object(std::string_view text, std::string_view name) {
-  json::parse_options options;
-  options.max_depth = 32;
   json::error_code error;
-  json::value value = json::parse(json::string_view(text.data(), text.size()), error, {}, options);
+  json::value value = parse_value(text, error);
+  if (error) {
+    const json::error_code first = error;
+    value = parse_value(with_spelled_numbers(text), error);
+    if (error) error = first;
+  }
   if (error) {
     return make_error(ErrorCode::kBadFile, "{}: not valid JSON: {}", name, error.message());
   }

@@ -15,7 +15,9 @@
 
 namespace quire {
 
-// Parses text, which must be one JSON object nested at most 32 deep. name: for messages.
+// Parses text, which must be one JSON object nested at most 32 deep. name: for messages. NaN,
+// Infinity and -Infinity, which Python writes as they are, come out as newer files spell them:
+// {"__float__": "Infinity"}.
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view name);
 
 // Lays `over` over *base: its values replace, but objects on both sides merge. null stays as null.
