@@ -1,7 +1,7 @@
 # quire_precompile(TARGET [TEST] [OPTIMIZE flag] [HEADERS <h>... LIBS libraries...]): TARGET's files start from precompiled headers of the standard
 # library and of the libraries that most files use (with TEST: GoogleTest as well), which takes a quarter off a clean
 # build. One precompiled file serves all targets of the same flags. No header of ours is among them, so that a change
-# of ours recompiles no more than before; every file still names all that it uses (`make lint` compiles without them).
+# of ours recompiles no more than before; every file still names all that it uses (`make lint` reads them without it).
 option(QUIRE_PRECOMPILED_HEADERS "Precompile the standard library's and other libraries' headers" ON)
 
 set(QUIRE_PRECOMPILED

@@ -42,11 +42,12 @@ std::vector<std::string> group_folders(const std::string& root, const CgroupMoun
   if (mount.root != "/" && path.starts_with(mount.root)) path = path.substr(mount.root.size());
   if (path.find("/..") != std::string::npos) path.clear();
   std::vector<std::string> folders;
+  const std::string top = root + mount.point;
   while (!path.empty() && path != "/") {
-    folders.push_back(root + mount.point + path);
+    folders.push_back(top + path);
     path = path.substr(0, path.rfind('/'));
   }
-  folders.push_back(root + mount.point);
+  folders.push_back(top);
   return folders;
 }
 

@@ -205,13 +205,14 @@ bool TagCalls::after() {
 
 void TagCalls::cut() {
   if (where_ == Where::kParams || where_ == Where::kAfter) forget_attempt();
-  if (where_ == Where::kText) {
-    reader().take(reader().rest().size());  // the line break that was held back
-  } else if (where_ == Where::kValue && !reader().empty()) {
+  if (where_ == Where::kValue) {
+    if (reader().empty()) return;
     begin_parameter(key_);
     arguments(trimmed(reader().take(reader().rest().size())));
-  } else if (where_ == Where::kParams || where_ == Where::kKey || where_ == Where::kValueBegin) {
-    reader().take(reader().rest().size());  // a torn tag inside the call
+  } else if (where_ == Where::kText || where_ == Where::kParams || where_ == Where::kKey ||
+             where_ == Where::kValueBegin) {
+    // In text the line break that was held back, in a call a torn tag.
+    reader().take(reader().rest().size());
   }
 }
 

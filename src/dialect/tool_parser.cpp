@@ -79,17 +79,16 @@ void ToolParser::give_back() {
 }
 
 TextReader::Match ToolParser::take_mark(std::span<const std::string_view> marks) {
-  using Match = TextReader::Match;
   bool maybe = false;
   for (const std::string_view mark : marks) {
-    const Match here = reader_.starts_with(mark);
-    maybe |= here == Match::kMaybe;
-    if (here != Match::kYes) continue;
+    const auto here = reader_.starts_with(mark);
+    maybe |= here == TextReader::Match::kMaybe;
+    if (here != TextReader::Match::kYes) continue;
     reader_.take(mark.size());
     forget_attempt();
-    return Match::kYes;
+    return TextReader::Match::kYes;
   }
-  return maybe ? Match::kMaybe : Match::kNo;
+  return maybe ? TextReader::Match::kMaybe : TextReader::Match::kNo;
 }
 
 bool ToolParser::skip_space() {

@@ -93,6 +93,7 @@ void Scheduler::take_beam_offer(Sequence& sequence, const TokenLogprobs& offer,
 
 void Scheduler::end_round(BeamGroup& group, std::vector<SequenceUpdate>& updates) {
   std::vector<BeamOffer> offers;
+  offers.reserve(group.active.size());
   for (const Sequence* host : group.active)
     offers.push_back({host->beam->logprob_sum, &*host->beam->offer});
   const Sequence& any = *group.active.front();

@@ -171,7 +171,7 @@ void ModelRunner::build_input(const StepPlan& plan) {
   for (const StepPlan::Row& row : plan.rows) {
     const std::int32_t begin = row_begin_.back();
     for (std::int32_t i = 0; i < row.num_tokens; ++i) {
-      TokenId& token = token_ids_[static_cast<std::size_t>(begin + i)];
+      TokenId& token = token_ids_[static_cast<std::size_t>(begin) + static_cast<std::size_t>(i)];
       if (token == kTokenFromPreviousStep) {
         token = slots_[static_cast<std::size_t>(row.slot.value)].last_token;
         QUIRE_CHECK(token >= 0, "slot {} has drawn no token to go on with", row.slot.value);

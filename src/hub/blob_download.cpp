@@ -131,6 +131,7 @@ Status Download::run() {
   QUIRE_TRY(check_space());
   std::vector<std::thread> workers;
   const int count = std::min<int>(kMaxConnections, static_cast<int>(tasks_.size()));
+  workers.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) workers.emplace_back([this] { work(); });
   for (std::thread& worker : workers) worker.join();
   if (error_) return tl::unexpected(*error_);
@@ -172,7 +173,7 @@ Status Download::fetch_range(HubClient& client, const Task& task) {
 }
 
 Status Download::finish(Blob& blob) {
-  const Status good = check_hash(blob.partial->path(), blob.file, cache_.repo());
+  Status good = check_hash(blob.partial->path(), blob.file, cache_.repo());
   if (!good) {
     blob.partial->discard();
     return good;

@@ -12,7 +12,7 @@ namespace {
 std::vector<float> mpt_slopes(std::int32_t heads, double max_bias) {
   std::int32_t power = 1;
   while (power < heads) power *= 2;
-  const std::vector<float> all = alibi_slopes(power, max_bias);
+  std::vector<float> all = alibi_slopes(power, max_bias);
   if (power == heads) return all;
   std::vector<float> slopes;
   for (std::size_t start : {1u, 0u}) {

@@ -87,7 +87,8 @@ void use_layer_norms(const ModelConfig& config, ModelSpec& model, bool bias) {
   model.final_norm = layer_norm(config, model.final_norm.name, bias);
 }
 
-void use_plain_mlp(ModelSpec& model, std::string up, std::string down, ActivationKind activation) {
+void use_plain_mlp(ModelSpec& model, const std::string& up, const std::string& down,
+                   ActivationKind activation) {
   for (LayerSpec& layer : model.layers) {
     MlpSpec& mlp = mlp_of(layer);
     mlp.gated = false;

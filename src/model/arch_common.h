@@ -30,7 +30,8 @@ MlpSpec& mlp_of(LayerSpec& layer);
 void set_layer_prefix(ModelSpec& model, std::string_view prefix);
 // The names and sizes of a decoder with LayerNorms and a plain MLP (the GPT family).
 void use_layer_norms(const ModelConfig& config, ModelSpec& model, bool bias = true);
-void use_plain_mlp(ModelSpec& model, std::string up, std::string down, ActivationKind activation);
+void use_plain_mlp(ModelSpec& model, const std::string& up, const std::string& down,
+                   ActivationKind activation);
 
 // Gives the layers that slide the configuration's window (and its sliding rope, where it has one)
 // and the others none. layer_types of the file decide, else implied(layer).

@@ -22,7 +22,8 @@ std::int32_t mlp_width(const ModelConfig& config) {
   if (!config.from_gguf && config.fields.boolean("block_auto_adjust_ff_dim", false)) {
     const std::int64_t multiple = period_of(config, {"block_multiple_of"}, 256);
     const double factor = config.fields.number("block_ffn_dim_multiplier", 1.0);
-    width = static_cast<std::int64_t>(factor * static_cast<double>(2 * width / 3));
+    const std::int64_t two_thirds = 2 * width / 3;
+    width = static_cast<std::int64_t>(factor * static_cast<double>(two_thirds));
     width = (width + multiple - 1) / multiple * multiple;
   }
   return static_cast<std::int32_t>(width);

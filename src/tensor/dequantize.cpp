@@ -80,7 +80,8 @@ void block(const BlockQ6_K& b, float* out) {
       for (int i = 0; i < 32; ++i) {
         const int low = (b.ql[half * 64 + r % 2 * 32 + i] >> (r / 2 * 4)) & 15;
         const int high = (b.qh[half * 32 + i] >> (2 * r)) & 3;
-        const float scale = d * static_cast<float>(b.scales[half * 8 + r * 2 + i / 16]);
+        const int sixteen = half * 8 + r * 2 + i / 16;
+        const float scale = d * static_cast<float>(b.scales[sixteen]);
         out[half * 128 + r * 32 + i] = scale * static_cast<float>((low | high << 4) - 32);
       }
     }

@@ -26,6 +26,7 @@ struct ListConverter {
   }
   std::vector<To> operator()(const std::vector<double>& v) const {
     std::vector<To> out;
+    out.reserve(v.size());
     for (const double d : v) out.push_back(static_cast<To>(d));
     return out;
   }

@@ -43,12 +43,13 @@ MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 
 void MappedFile::release(const std::byte* begin, std::size_t count) const {
   QUIRE_CHECK(begin >= data_ && begin + count <= data_ + size_);
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t first = (address + page - 1) / page * page;
-  const std::uintptr_t last = (address + count) / page * page;
-  // Only whole pages: a neighbour tensor may still need the shared ones.
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  // Only whole pages: a neighbour tensor may still need the shared ones. The mapping begins with
+  // one.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(begin - data_);
+  const std::size_t first = (offset + page - 1) / page * page;
+  const std::size_t last = (offset + count) / page * page;
+  if (first < last) ::madvise(const_cast<std::byte*>(data_ + first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace quire

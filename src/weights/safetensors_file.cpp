@@ -211,7 +211,8 @@ Result<ShardMap> read_index(const std::string& path) {
 
 }  // namespace
 
-Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes, std::string name) {
+Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
+                                               const std::string& name) {
   QUIRE_ASSIGN(const std::uint64_t header_bytes, read_header_bytes(bytes, name));
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_bytes);
   QUIRE_ASSIGN(const json::object entries, parse_json_object(header, name));

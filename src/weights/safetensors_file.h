@@ -21,7 +21,7 @@ class SafetensorsFile {
   // A Hugging Face folder: model.safetensors.index.json (its shards, each tensor checked to be
   // where the index says; a missing shard is refused), else model.safetensors.
   static Result<SafetensorsFile> open_folder(const std::string& folder);
-  static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, std::string name);
+  static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
   const std::unordered_map<std::string, TensorView>& tensors() const { return tensors_; }
   void release_pages(const TensorView& view) const;

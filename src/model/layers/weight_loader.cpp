@@ -50,6 +50,7 @@ Result<std::vector<float>> WeightLoader::bias_of(const Part& part, Bias bias) {
   QUIRE_ASSIGN(std::vector<float> values, as_floats(name, *view));
   if (part.order.empty()) return values;
   std::vector<float> ordered;
+  ordered.reserve(part.order.size());
   for (const std::int64_t row : part.order)
     ordered.push_back(values[static_cast<std::size_t>(row)]);
   return ordered;
@@ -125,6 +126,7 @@ Result<std::unique_ptr<Linear>> WeightLoader::pack(const std::vector<WeightMatri
 Result<std::unique_ptr<Linear>> WeightLoader::pack_heads(
     const std::vector<WeightMatrix>& matrices) {
   std::vector<TensorView> views;
+  views.reserve(matrices.size());
   std::deque<Buffer> converted;
   for (const WeightMatrix& matrix : matrices)
     views.push_back(as_lossless(matrix.view, &converted.emplace_back()));
