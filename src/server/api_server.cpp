@@ -158,10 +158,10 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(ServerOptions options, Parts
   auto dialect = make_chat_dialect(options, *parts.text);
   auto impl = std::make_unique<Impl>(std::move(options), parts, std::move(dialect));
   QUIRE_ASSIGN(impl->http,
-               HttpServer::start(std::move(http),
-                                 [raw = impl.get()](HttpRequest request, ExchangePtr exchange) {
-                                   raw->handle(std::move(request), exchange);
-                                 }));
+               HttpServer::start(std::move(http), [raw = impl.get()](HttpRequest request,
+                                                                     const ExchangePtr& exchange) {
+                 raw->handle(std::move(request), exchange);
+               }));
   return std::unique_ptr<ApiServer>(new ApiServer(std::move(impl)));
 }
 

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-ConnectionExchange::ConnectionExchange(std::shared_ptr<Connection> connection, bool head_only,
-                                       bool http_1_0)
+ConnectionExchange::ConnectionExchange(const std::shared_ptr<Connection>& connection,
+                                       bool head_only, bool http_1_0)
     : connection_(connection),
       host_(connection->host_),
       strand_(connection->socket_.get_executor()),

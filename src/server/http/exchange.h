@@ -13,7 +13,7 @@ namespace quire {
 class ConnectionExchange : public Exchange,
                            public std::enable_shared_from_this<ConnectionExchange> {
  public:
-  ConnectionExchange(std::shared_ptr<Connection> connection, bool head_only, bool http_1_0);
+  ConnectionExchange(const std::shared_ptr<Connection>& connection, bool head_only, bool http_1_0);
 
   void add_header(std::string name, std::string value) override;
   void on_reply(std::function<void(int)> callback) override { on_reply_ = std::move(callback); }
