@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -31,6 +32,25 @@ bool path_exists(const std::filesystem::path& path) {
 Result<std::string> read_if_present(const std::filesystem::path& path, std::uint64_t max_bytes) {
   if (!path_exists(path)) return std::string();
   return read_text_file(path.string(), max_bytes);
+}
+
+Result<std::vector<std::string>> names_ending_in(const std::filesystem::path& folder,
+                                                 std::span<const std::string_view> endings) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    const bool fits = std::any_of(endings.begin(), endings.end(),
+                                  [&](std::string_view ending) { return name.ends_with(ending); });
+    if (fits) names.push_back(std::move(name));
+  }
+  if (error) {
+    return make_error(ErrorCode::kBadFile, "{}: cannot list the folder: {}", folder.string(),
+                      error.message());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes) {

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -25,6 +27,10 @@ std::string printable(std::string_view text);
 
 // Whether the path can be looked at; never throws (a name may be too long, a folder closed to us).
 bool path_exists(const std::filesystem::path& path);
+
+// The names in a folder that end so, sorted; an error when it cannot be listed.
+Result<std::vector<std::string>> names_ending_in(const std::filesystem::path& folder,
+                                                 std::span<const std::string_view> endings);
 
 // The whole file, at most max_bytes of it (more is an error).
 Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes);

@@ -9,6 +9,7 @@
 #include "weights/gguf_file.h"
 #include "weights/gguf_split.h"
 #include "weights/gguf_weights.h"
+#include "weights/hf_overrides.h"
 #include "weights/json_fields.h"
 #include "weights/open_config.h"
 #include "weights/quantized_weights.h"
@@ -61,14 +62,14 @@ Status add_quantization_file(const fs::path& folder, json::object* config) {
 
 // config.json, completed by a file about its quantization, with --hf-overrides laid over it.
 Result<std::string> read_config(const fs::path& folder, const OpenOptions& options) {
-  QUIRE_ASSIGN(std::string config,
-               read_text_file((folder / "config.json").string(), kMaxConfigBytes));
-  QUIRE_ASSIGN(json::object object, parse_json_object(config, "config.json"));
+  const std::string path = (folder / "config.json").string();
+  QUIRE_ASSIGN(const std::string config, read_text_file(path, kMaxConfigBytes));
+  QUIRE_ASSIGN(json::object object, parse_json_object(config, path));
   QUIRE_TRY(add_quantization_file(folder, &object));
   if (!options.hf_overrides.empty()) {
     QUIRE_ASSIGN(const json::object over,
                  parse_json_object(options.hf_overrides, "--hf-overrides"));
-    merge_json(over, &object);
+    apply_hf_overrides(over, &object);
   }
   return json::serialize(object);
 }
@@ -83,8 +84,9 @@ Status apply_generation_options(const OpenOptions& options, ModelConfig* config)
     std::error_code error;
     fs::path path = options.generation_config;
     if (fs::is_directory(path, error)) path /= "generation_config.json";
-    QUIRE_ASSIGN(const std::string text, read_text_file(path.string(), kMaxConfigBytes));
-    QUIRE_TRY(apply_generation_config(text, path.string(), config));
+    const Result<std::string> text = read_text_file(path.string(), kMaxConfigBytes);
+    if (!text) return make_error(text.error().code, "--generation-config {}", text.error().message);
+    QUIRE_TRY(apply_generation_config(*text, path.string(), config));
     config->generation.max_new_tokens_limit = config->generation.max_new_tokens;
   }
   if (options.override_generation_config.empty()) return {};
@@ -157,17 +159,15 @@ void keep_first_parts(std::vector<std::string>* paths) {
 }
 
 Result<ModelFiles> open_folder(const fs::path& folder, const OpenOptions& options) {
-  if (path_exists(folder / "config.json")) return open_hf_folder(folder, options);
-  std::vector<std::string> gguf_files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".gguf") gguf_files.push_back(entry->path().string());
-  }
-  if (error) {
-    return make_error(ErrorCode::kBadFile, "{}: cannot list the folder: {}", folder.string(),
-                      error.message());
-  }
+  constexpr std::string_view kSafetensors[] = {".safetensors", ".safetensors.index.json"};
+  constexpr std::string_view kGguf[] = {".gguf"};
+  QUIRE_ASSIGN(const std::vector<std::string> safetensors, names_ending_in(folder, kSafetensors));
+  QUIRE_ASSIGN(std::vector<std::string> gguf_files, names_ending_in(folder, kGguf));
+  // GGUF files are often published with the configuration of what they were made from.
+  if (path_exists(folder / "config.json") && (gguf_files.empty() || !safetensors.empty()))
+    return open_hf_folder(folder, options);
+  std::erase_if(gguf_files, [](const std::string& name) { return name.starts_with("mmproj"); });
+  for (std::string& name : gguf_files) name = (folder / name).string();
   keep_first_parts(&gguf_files);
   if (gguf_files.size() == 1) return open_gguf(gguf_files[0], options);
   if (gguf_files.empty()) {

@@ -42,6 +42,19 @@ TEST(OpenModel, GgufFile) {
   }
 }
 
+// With the configuration of what it was made from, and the vision half of it.
+TEST(OpenModel, GgufBesideOtherFiles) {
+  const TempFolder folder;
+  folder.write("m.gguf", tiny_llama_gguf().build());
+  folder.write("mmproj-F16.gguf", "GGUF");
+  folder.write("config.json", tiny_config_json());
+  const auto files = open_model(folder.path());
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_TRUE(files->is_gguf);
+  write_hf(folder);
+  EXPECT_FALSE(open_model(folder.path())->is_gguf) << "safetensors come first";
+}
+
 TEST(OpenModel, HuggingFaceFolder) {
   const TempFolder folder;
   write_hf(folder);
@@ -80,8 +93,44 @@ TEST(OpenModel, OverridesOfTheConfiguration) {
   EXPECT_EQ(files->config.rope.factor, 8.0);
   EXPECT_EQ(files->config.rope.kind, RopeConfig::Kind::kLinear) << "objects merge";
   expect_error(open_model(folder.path(), {.hf_overrides = "{"}), "--hf-overrides: not valid JSON");
+  folder.write("config.json", "{");
+  expect_error(open_model(folder.path()), folder.path() + "/config.json: not valid JSON");
   const std::string gguf = folder.write("m.gguf", tiny_llama_gguf().build());
   expect_error(open_model(gguf, {.hf_overrides = "{}"}), "a GGUF has none");
+}
+
+TEST(OpenModel, OverridesInTheOlderSpellingReachNewerFiles) {
+  const TempFolder folder;
+  write_hf(folder);
+  const auto overridden = [&](const std::string& over) {
+    const auto files = open_model(folder.path(), {.hf_overrides = over});
+    EXPECT_TRUE(files) << files.error().message;
+    return files ? files->config : ModelConfig{};
+  };
+  folder.write("config.json",
+               tiny_config_json(R"(, "dtype": "float32", "rope_parameters": {"rope_type": "linear",
+                   "factor": 2, "rope_theta": 500})"));
+  EXPECT_EQ(overridden(R"({"torch_dtype": "float16"})").stored_dtype, DType::kF16);
+  EXPECT_EQ(overridden(R"({"rope_theta": 700})").rope.theta, 700.0);
+  EXPECT_EQ(overridden(R"({"partial_rotary_factor": 0.5})").rope.rotary_dim, 2);
+  EXPECT_EQ(overridden(R"({"rope_scaling": null})").rope.kind, RopeConfig::Kind::kDefault);
+  for (const char* key : {"type", "rope_type"}) {
+    const RopeConfig rope =
+        overridden(R"({"rope_scaling": {")" + std::string(key) + R"(": "yarn", "factor": 8}})")
+            .rope;
+    EXPECT_EQ(rope.kind, RopeConfig::Kind::kYarn);
+    EXPECT_EQ(rope.factor, 8.0);
+    EXPECT_EQ(rope.theta, 500.0) << "what is not overridden stays";
+  }
+  EXPECT_EQ(overridden(R"({"rope_scaling": {"type": "yarn"}, "rope_parameters": {"factor": 3}})")
+                .rope.kind,
+            RopeConfig::Kind::kLinear)
+      << "the newer spelling decides where both are given";
+  folder.write("config.json", tiny_config_json(R"(, "rope_parameters": {"full_attention":
+      {"rope_type": "default", "rope_theta": 500}, "sliding_attention": {"rope_theta": 100}})"));
+  const ModelConfig per_type = overridden(R"({"rope_scaling": {"type": "linear", "factor": 4}})");
+  EXPECT_EQ(per_type.rope.factor, 4.0);
+  EXPECT_EQ(per_type.sliding_rope->theta, 100.0);
 }
 
 TEST(OpenModel, SamplingDefaultsAsTheOptionsSay) {
@@ -166,7 +215,11 @@ TEST(OpenModel, SaysWhatIsWrong) {
   expect_error(open_model(folder.write("a.gguf", "GGUF")), "truncated");
   folder.write("b.gguf", "GGUF");
   expect_error(open_model(folder.path()), "holds 2 .gguf files; name one of them");
+  std::filesystem::remove(folder.path() + "/w.safetensors");
   folder.write("config.json", "{}");
+  expect_error(open_model(folder.path()), "holds 2 .gguf files; name one of them");
+  std::filesystem::remove(folder.path() + "/a.gguf");
+  std::filesystem::remove(folder.path() + "/b.gguf");
   expect_error(open_model(folder.path()), "config.json: neither");
   folder.write("config.json", tiny_config_json());
   expect_error(open_model(folder.path()), "has neither model.safetensors");

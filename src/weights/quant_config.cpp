@@ -284,6 +284,7 @@ Result<QuantConfig> parse_quant_config(const json::object& object, std::string_v
     QUIRE_TRY(entry.read(fields, &config));
     return config;
   }
+  if (!method && fields.find("group_size") != nullptr) config.method_name = "mlx";
   return make_error(ErrorCode::kUnsupported,
                     "{}: quantization method \"{}\" is not supported; known: awq, gptq, "
                     "compressed-tensors, fp8, mxfp4; use one of these, the unquantized model or a "

@@ -68,6 +68,7 @@ TEST(QuantConfig, Fp8Blocks) {
 
 TEST(QuantConfig, WhatCannotBeReadIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
+      {R"({"group_size": 64, "bits": 4})", "quantization method \"mlx\" is not supported"},
       {R"({"quant_method": "hqq"})", "quantization method \"hqq\" is not supported; known: awq"},
       {R"({})", "quantization method \"unknown\""},
       {R"({"quant_method": 3})", "quant_method"},

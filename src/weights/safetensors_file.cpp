@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::uint64_t kMaxIndexBytes = 256'000'000;
+constexpr const char* kIndexName = "model.safetensors.index.json";
 
 struct NamedDType {
   std::string_view name;
@@ -209,6 +210,41 @@ Result<ShardMap> read_index(const std::string& path) {
   return shards;
 }
 
+// The file to read in a folder with neither model.safetensors nor an index: the one with another
+// name, else an error that says what the folder holds instead.
+Result<std::string> other_weights(const std::string& folder) {
+  constexpr std::string_view kPickles[] = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"};
+  constexpr std::string_view kSafetensors[] = {".safetensors"};
+  QUIRE_ASSIGN(std::vector<std::string> names, names_ending_in(folder, kSafetensors));
+  const bool adapter = std::erase(names, "adapter_model.safetensors") > 0;
+  const auto is_part = [](const std::string& name) { return name.find("-of-") != name.npos; };
+  if (names.size() == 1 && !is_part(names[0])) return names[0];
+  if (!names.empty()) {
+    return make_error(ErrorCode::kNotFound,
+                      "{}: {} .safetensors files ({}, ...) and no {} that says which of them are "
+                      "the model; {}",
+                      folder, names.size(), printable(names[0]), kIndexName,
+                      std::any_of(names.begin(), names.end(), is_part)
+                          ? "download it"
+                          : "keep one model in the folder");
+  }
+  if (adapter) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: holds an adapter only, no model; merge it into its base model first",
+                      folder);
+  }
+  QUIRE_ASSIGN(const std::vector<std::string> pickles, names_ending_in(folder, kPickles));
+  if (!pickles.empty()) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: its weights are pickle files only ({}), which can run code when they "
+                      "are loaded: refused; use safetensors or GGUF files",
+                      folder, printable(pickles[0]));
+  }
+  return make_error(ErrorCode::kNotFound,
+                    "{}: has neither model.safetensors nor {}; other weight formats are not read",
+                    folder, kIndexName);
+}
+
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
@@ -242,14 +278,12 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
 
 Result<SafetensorsFile> SafetensorsFile::open_folder(const std::string& folder) {
   const std::filesystem::path base(folder);
-  const std::string index_path = (base / "model.safetensors.index.json").string();
+  const std::string index_path = (base / kIndexName).string();
   const std::string single_path = (base / "model.safetensors").string();
   if (!path_exists(index_path)) {
     if (path_exists(single_path)) return open(single_path);
-    return make_error(ErrorCode::kNotFound,
-                      "{}: has neither model.safetensors nor "
-                      "model.safetensors.index.json; other weight formats are not read",
-                      folder);
+    QUIRE_ASSIGN(const std::string other, other_weights(folder));
+    return open((base / other).string());
   }
   QUIRE_ASSIGN(const ShardMap shards, read_index(index_path));
   SafetensorsFile all;

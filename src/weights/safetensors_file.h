@@ -19,7 +19,8 @@ class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);
   // A Hugging Face folder: model.safetensors.index.json (its shards, each tensor checked to be
-  // where the index says; a missing shard is refused), else model.safetensors.
+  // where the index says; a missing shard is refused), else model.safetensors, else the only
+  // .safetensors file there is.
   static Result<SafetensorsFile> open_folder(const std::string& folder);
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& name);
 

@@ -194,5 +194,22 @@ TEST(SafetensorsFolder, SingleFileOrNothing) {
   EXPECT_TRUE(file->tensors().contains("one"));
 }
 
+TEST(SafetensorsFolder, AnotherNameOrWhatIsThereInstead) {
+  const auto opened = [](std::initializer_list<const char*> names) {
+    const TempFolder folder;
+    for (const char* name : names) folder.write(name, safetensors_bytes(kOne, 4));
+    return SafetensorsFile::open_folder(folder.path());
+  };
+  const auto file = opened({"smol.safetensors", "adapter_model.safetensors", "old.bin"});
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_TRUE(file->tensors().contains("one"));
+  expect_error(opened({"a.safetensors", "b.safetensors"}), "2 .safetensors files (a.safetensors");
+  expect_error(opened({"a.safetensors", "b.safetensors"}), "keep one model in the folder");
+  expect_error(opened({"m-00001-of-00002.safetensors"}), "download it");
+  expect_error(opened({"adapter_model.safetensors", "x.bin"}), "an adapter only");
+  expect_error(opened({"pytorch_model.bin"}), "pickle files only (pytorch_model.bin)");
+  expect_error(opened({"model.pth"}), "can run code");
+}
+
 }  // namespace
 }  // namespace quire

@@ -11,6 +11,7 @@ struct Prefix {
 // Where multimodal checkpoints keep the text half.
 constexpr Prefix kTextPrefixes[] = {
     {"model.language_model.", "model."},
+    {"model.text_model.", "model."},
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
 };

@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::uint64_t kMaxTokenizerBytes = 512'000'000;
 
-// tokenizer_config.json's chat_template: a string, or a list of {name, template} with a "default".
-Result<std::string> template_of_config(const std::string& text, const std::string& path) {
+// chat_template of a tokenizer_config.json, or of the chat_template.json that older multimodal
+// models have: a string, or a list of {name, template} with a "default".
+Result<std::string> template_of_json(const std::string& text, const std::string& path) {
   if (text.empty()) return std::string();
   QUIRE_ASSIGN(const json::object object, parse_json_object(text, path));
   const JsonFields fields(object, path);
@@ -50,13 +51,21 @@ Result<TokenizerFiles> read_tokenizer_files(const std::string& path) {
   QUIRE_ASSIGN(
       files.tokenizer_json,
       read_if_present(is_folder ? folder / "tokenizer.json" : fs::path(path), kMaxTokenizerBytes));
+  if (files.tokenizer_json.empty() && (!is_folder || path_exists(folder / "tokenizer.json")))
+    return make_error(ErrorCode::kBadFile, "{}: the tokenizer is an empty file; download it again",
+                      path);
   const fs::path config = folder / "tokenizer_config.json";
   QUIRE_ASSIGN(files.tokenizer_config_json, read_if_present(config, kMaxConfigBytes));
   QUIRE_ASSIGN(files.chat_template,
                read_if_present(folder / "chat_template.jinja", kMaxConfigBytes));
   if (files.chat_template.empty()) {
     QUIRE_ASSIGN(files.chat_template,
-                 template_of_config(files.tokenizer_config_json, config.string()));
+                 template_of_json(files.tokenizer_config_json, config.string()));
+  }
+  if (files.chat_template.empty()) {
+    const fs::path processor = folder / "chat_template.json";
+    QUIRE_ASSIGN(const std::string text, read_if_present(processor, kMaxConfigBytes));
+    QUIRE_ASSIGN(files.chat_template, template_of_json(text, processor.string()));
   }
   return files;
 }

@@ -11,7 +11,9 @@ namespace quire {
 struct TokenizerFiles {
   std::string tokenizer_json;         // empty: the folder has none
   std::string tokenizer_config_json;  // may be empty
-  std::string chat_template;  // chat_template.jinja, else tokenizer_config.json's; may be empty
+  // Of chat_template.jinja, else tokenizer_config.json, else a processor's chat_template.json; may
+  // be empty.
+  std::string chat_template;
 };
 
 // path: a folder, or a tokenizer.json, beside which the other files may lie. A path that isn't

@@ -18,6 +18,10 @@ TEST(TokenizerFiles, OfAFolderOrAFile) {
     EXPECT_EQ(files->tokenizer_json, "{}");
     EXPECT_EQ(files->chat_template, "of the configuration");
   }
+  folder.write("chat_template.json", R"({"chat_template": "of the processor"})");
+  EXPECT_EQ(read_tokenizer_files(file)->chat_template, "of the configuration");
+  folder.write("tokenizer_config.json", "{}");
+  EXPECT_EQ(read_tokenizer_files(file)->chat_template, "of the processor");
   folder.write("chat_template.jinja", "of its own");
   EXPECT_EQ(read_tokenizer_files(file)->chat_template, "of its own");
 }
@@ -28,6 +32,8 @@ TEST(TokenizerFiles, NothingThere) {
   expect_error(read_tokenizer_files(folder.path() + "/missing"),
                "missing\": no such file or folder");
   expect_error(read_tokenizer_files(""), "no such file or folder");
+  expect_error(read_tokenizer_files(folder.write("tokenizer.json", "")), "an empty file");
+  expect_error(read_tokenizer_files(folder.path()), "an empty file");
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ bool is_harmless(std::string_view name) {
       "vision_tower.",
       "vision_model.",
       "multi_modal_projector.",
+      "connector.",
       "visual.",
       "mtp.",
       "nextn.",

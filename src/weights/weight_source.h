@@ -74,8 +74,7 @@ struct ModelFiles {
   std::uint64_t file_bytes = 0;
   std::string tokenizer_json;  // Hugging Face folder; empty for GGUF
   std::string tokenizer_config_json;
-  std::string
-      chat_template;  // from GGUF, chat_template.jinja or tokenizer_config.json; may be empty
+  std::string chat_template;             // the GGUF's, or as in TokenizerFiles; may be empty
   std::shared_ptr<const GgufFile> gguf;  // when is_gguf: for its vocabulary
 };
 struct OpenOptions {

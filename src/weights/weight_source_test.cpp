@@ -41,9 +41,11 @@ TEST(WeightSource, CheckpointsOfTheBareModel) {
 
 TEST(WeightSource, TextHalfOfAMultimodalModel) {
   const Bytes bytes = file_of({"language_model.model.norm.weight", "language_model.lm_head.weight",
-                               "model.language_model.layers.0.x.weight", "vision_tower.a.weight"});
+                               "model.language_model.layers.0.x.weight", "vision_tower.a.weight",
+                               "model.text_model.layers.1.x.weight"});
   const SafetensorsWeights weights = weights_of(bytes);
-  for (const char* name : {"model.norm.weight", "lm_head.weight", "model.layers.0.x.weight"}) {
+  for (const char* name : {"model.norm.weight", "lm_head.weight", "model.layers.0.x.weight",
+                           "model.layers.1.x.weight"}) {
     EXPECT_TRUE(weights.require(name, {2, 4})) << name;
   }
   EXPECT_THAT(weights.unused_names(), ::testing::ElementsAre("vision_tower.a.weight"));
