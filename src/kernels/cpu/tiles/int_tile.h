@@ -11,14 +11,15 @@
 
 namespace quire::QUIRE_ISA {
 
+inline constexpr int64_t kHeadStride = 32;  // groups of the longest chunk
+// kHeadStride from row to row (kHeadStride * parts for start): a tile finds all of its rows by
+// constants from one pointer, for want of integer registers.
 struct IntRows {
   const int8_t* a;  // at the chunk's first k
   int64_t a_stride;
   const float* scale;  // at the chunk's first group
   const float* sum;
-  int64_t scale_stride;
   const int32_t* start;  // [row][group * parts], kMagicBits - zero * sum(a)
-  int64_t start_stride;
 };
 
 // Unpacked groups in a scratch, two strips side by side: codes as bytes, scales as f32.
@@ -62,7 +63,7 @@ struct UnpackedSource {
 //
 //   6 rows, kSide = kStrips = 2: 12 f32 + 12 int32 sums, 2 codes, 1 broadcast, 4 scales = 31
 //
-//   2 rows, kSide = 1, kStrips = 4: 8 f32 + 2 int32 sums; codes, masks, scales
+//   6 rows, kSide = 1, kStrips = 4: 24 f32 + 6 int32 sums, 1 code or scale, 1 broadcast = 32
 //
 // Ports 0 and 5, per group and output vector: 8 vpdpbusd + 2 fma (3 with a minimum), so at most
 // 0.80 (0.73) of the peak.
@@ -81,9 +82,8 @@ QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t gr
       QUIRE_UNROLL for (int part = 0; part < T::kParts; ++part) {
         I32 dots[kRows][kSide];
         QUIRE_UNROLL for (int r = 0; r < kRows; ++r) QUIRE_UNROLL for (int s = 0; s < kSide; ++s)
-            dots[r][s] =
-                set1_i32(T::kDotZero ? rows.start[r * rows.start_stride + g * T::kParts + part]
-                                     : kMagicBits);
+            dots[r][s] = set1_i32(T::kDotZero ? rows.start[(r * kHeadStride + g) * T::kParts + part]
+                                              : kMagicBits);
         QUIRE_UNROLL for (int i = part * kQuads; i < (part + 1) * kQuads; ++i) {
           // Quads 0, 4, 1, 5, ...: two that share the bytes of their nibbles.
           const int j = T::kParts == 1 ? i / 2 + i % 2 * 4 : i;
@@ -99,15 +99,15 @@ QUIRE_INLINE void int_tile(const Source& source, const IntRows& rows, int64_t gr
           const auto group = source.at(g, first + s);
           const F32 scale = group.scale(part), offset = group.offset(part);
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
-              fma(fma(as_f32(dots[r][s]), scale, offset),
-                  set1(rows.scale[r * rows.scale_stride + g]), sums[r][first + s]);
+              fma(fma(as_f32(dots[r][s]), scale, offset), set1(rows.scale[r * kHeadStride + g]),
+                  sums[r][first + s]);
         }
       }
       if constexpr (T::kHasMin) {
         QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
           const F32 minimum = source.at(g, first + s).minimum();
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
-              fma(minimum, set1(rows.sum[r * rows.scale_stride + g]), sums[r][first + s]);
+              fma(minimum, set1(rows.sum[r * kHeadStride + g]), sums[r][first + s]);
         }
       }
     }
