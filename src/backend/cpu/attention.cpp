@@ -1,8 +1,9 @@
 // Attention of the CPU backend. A work item is a block of rows of one sequence with the query heads
 // of one KV head. An item goes over its KV spans in ascending order, merging each into its state.
-// When there are too few items for the threads (a long sequence decoding), every span is an item of
-// its own, and a second phase merges their states in the same ascending order: the same additions,
-// so the same bits.
+// When there are too few items for the threads (a long sequence decoding), or one of them is too
+// big (a chunk of a long prompt among short sequences), every span is an item of its own, and a
+// second phase merges their states in the same ascending order: the same additions, so the same
+// bits.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
@@ -11,7 +12,8 @@
 namespace quire {
 namespace {
 
-// Below this many items per thread, spans are spread too.
+// Below this many items per thread, spans are spread too; so they are when one item is more than
+// one in this many parts of what a thread gets.
 constexpr std::int64_t kFewItemsPerThread = 2;
 // From this many row blocks per thread on, a thread takes all KV heads of one.
 constexpr std::int64_t kManyBlocksPerThread = 8;
@@ -221,19 +223,23 @@ void CpuBackend::attention(const float* q, std::int64_t q_stride, const Attentio
     return attention_scratch_.as<float>() + attention_scratch_floats_ * thread;
   };
 
-  std::int64_t keys = 0;  // work: (row, key) pairs, roughly
+  std::int64_t keys = 0, most_keys = 0;  // work: (row, key) pairs, roughly; of the biggest block
   for (const RowBlock& block : row_blocks_) {
     const auto s = static_cast<std::size_t>(block.sequence);
     const std::int64_t reach =
         batch.start_pos[s] + (block.first_row - batch.row_begin[s]) + block.rows;
     const std::int64_t limit = params.window > 0 ? params.window : params.chunk;
-    keys += block.rows * (limit > 0 ? std::min(reach, limit) : reach);
+    const std::int64_t block_keys = block.rows * (limit > 0 ? std::min(reach, limit) : reach);
+    keys += block_keys;
+    most_keys = std::max(most_keys, block_keys);
   }
   if (pool_.size() == 1 || keys * params.q_heads * params.head_dim < kMinParallelAttention) {
     for (std::int64_t b = 0; b < blocks; ++b) attend_block(call, b, scratch_of(0));
     return;
   }
-  const bool spread_spans = span_items > items && items < kFewItemsPerThread * pool_.size() &&
+  const bool uneven = items < kFewItemsPerThread * pool_.size() ||
+                      most_keys * kFewItemsPerThread * pool_.size() > keys * call.units();
+  const bool spread_spans = uneven && span_items > items &&
                             span_items * slot_floats * static_cast<std::int64_t>(sizeof(float)) <=
                                 static_cast<std::int64_t>(partials_.size());
   next_item_.store(0, std::memory_order_relaxed);

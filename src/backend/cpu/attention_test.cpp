@@ -177,6 +177,12 @@ TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {
                    {{2, 32, 2199, false}, {3, 64, 700, true}});
 }
 
+// As many items as threads want, but nearly all of the work is one chunk's.
+TEST(Attention, SpansOfALongChunkAmongShortSequencesAreSpread) {
+  expect_invariant({4, 2, 16, 0, DType::kBF16, 1300},
+                   {{2, 32, 20, true}, {3, 16, 5, true}, {2, 32, 1300, false}});
+}
+
 TEST(KvCache, CopiedBlocksHoldTheFirstTokens) {
   const auto backend = make_backend(*available_kernels().front(), 2);
   KvGeometry geometry;
