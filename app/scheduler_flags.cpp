@@ -27,16 +27,16 @@ void add_policy_flags(CLI::App& command, SchedulerFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--max-step-ratio", flags.max_step_ratio,
-                  "The same, as a multiple of the step's time without prompts; with both, the "
-                  "longer time holds; 0: no limit")
+                  "The same, as a multiple of the step's time without prompts, for one prompt; "
+                  "each further one may add as much; with both, the longer time holds; 0: no limit")
       ->check(finite_range(0.0, 1e6))
       ->capture_default_str();
+  command.add_flag("--async-scheduling,!--no-async-scheduling", flags.async_scheduling,
+                   "Plan the next step while one is computed (default: off)");
 }
 
 void add_scheduler_flags(CLI::App& command, SchedulerFlags& flags) {
   add_policy_flags(command, flags);
-  command.add_flag("--async-scheduling,!--no-async-scheduling", flags.async_scheduling,
-                   "Plan the next step while one is computed (default: off)");
   command
       .add_option("--fair-by", flags.fair_by,
                   "Who takes turns when requests wait: none, api-key, or user (a field of the "

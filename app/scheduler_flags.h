@@ -26,10 +26,10 @@ struct SchedulerFlags {
   double queue_timeout_s = 0;
 };
 
-// --scheduling-policy, --long-prefill-token-threshold, --max-step-ms, --max-step-ratio.
+// --scheduling-policy, --long-prefill-token-threshold, --max-step-ms, --max-step-ratio,
+// --async-scheduling.
 void add_policy_flags(CLI::App& command, SchedulerFlags& flags);
-// Those, and --async-scheduling, --fair-by, --max-num-queued-reqs, --max-num-queued-tokens,
-// --queue-timeout.
+// Those, and --fair-by, --max-num-queued-reqs, --max-num-queued-tokens, --queue-timeout.
 void add_scheduler_flags(CLI::App& command, SchedulerFlags& flags);
 void set_scheduler_options(const SchedulerFlags& flags, SchedulerOptions& options);
 void set_queue_options(const SchedulerFlags& flags, EngineOptions& options);

@@ -25,7 +25,7 @@ struct SimulateFlags {
   std::int32_t num_blocks = 2048, block_size = 32, window = 0;
   std::int32_t max_num_seqs = 128, max_num_batched_tokens = 512, max_model_len = 4096;
   bool enable_prefix_caching = true, json = false;
-  double step_ms = 4, sequence_us = 600, prompt_token_us = 500, context_token_ns = 60;
+  double step_ms = 4, sequence_us = 600, prompt_token_us = 500, context_token_ns = 60, host_us = 0;
 };
 
 SimOptions options_of(const SimulateFlags& flags) {
@@ -39,8 +39,8 @@ SimOptions options_of(const SimulateFlags& flags) {
   scheduler.kv.enable_prefix_caching = flags.enable_prefix_caching;
   scheduler.kv.groups.push_back({flags.num_blocks, 0, false});
   if (flags.window > 0) scheduler.kv.groups.push_back({flags.num_blocks, flags.window, false});
-  options.costs.step = {flags.step_ms / 1e3, flags.sequence_us / 1e6, flags.prompt_token_us / 1e6};
-  options.costs.per_context_token_s = flags.context_token_ns / 1e9;
+  options.costs = {flags.step_ms / 1e3, flags.sequence_us / 1e6, flags.prompt_token_us / 1e6,
+                   flags.context_token_ns / 1e9, flags.host_us / 1e6};
   return options;
 }
 
@@ -229,6 +229,12 @@ void add_machine_flags(CLI::App& command, SimulateFlags& flags) {
   command
       .add_option("--context-token-ns", flags.context_token_ns,
                   "Cost of a token that attention reads")
+      ->check(finite_range(0.0, 1e9))
+      ->capture_default_str();
+  command
+      .add_option("--host-us", flags.host_us,
+                  "Planning a step and handing out its tokens; beside the step with "
+                  "--async-scheduling")
       ->check(finite_range(0.0, 1e9))
       ->capture_default_str();
 }

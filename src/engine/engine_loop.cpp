@@ -13,15 +13,6 @@
 #include "base/trace.h"
 
 namespace quire {
-namespace {
-
-// Rows of one token that draw the next one; the other tokens are those of prompts.
-std::int32_t num_generating(const StepPlan& plan) {
-  return static_cast<std::int32_t>(std::ranges::count_if(
-      plan.rows, [](const StepPlan::Row& row) { return row.num_tokens == 1 && row.sample; }));
-}
-
-}  // namespace
 
 EngineLoop::EngineLoop(const SchedulerOptions& options, Executor* executor, EngineShared* shared,
                        EngineObserver* observer)
@@ -117,8 +108,7 @@ void EngineLoop::account(const StepRunner::Finished& finished) {
   stats_.step_in_flight = false;
   stats_.last_step_end_s = finished.end_s;
   stats_.steps += plan.rows.empty() ? 0 : 1;
-  const std::int32_t generating = num_generating(plan);
-  costs_.observe(generating, plan.num_tokens() - generating, step_s);
+  costs_.observe(work_of(plan), step_s);
   if (observer_ != nullptr && !plan.rows.empty()) observer_->on_step(plan.num_tokens(), step_s);
 }
 

@@ -47,8 +47,9 @@ struct SchedulerOptions {
   // A step with sequences that generate is to take no longer, by the costs that plan() is told:
   // sizes the chunks of prompts. 0: no limit.
   double max_step_s = 0;
-  // The same limit as a multiple of what the step would take without prompts. With both, the longer
-  // time holds. 0: no such limit.
+  // The same limit as a multiple of what the step would take without prompts, for one prompt; each
+  // further one that is to be computed may add as much. With both, the longer time holds. 0: no
+  // such limit.
   double max_step_ratio = 0;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // Nothing starts that, by the lengths of past answers, would make the cache overflow as it grows.
@@ -164,12 +165,17 @@ class Scheduler {
   struct Budget {
     std::int32_t tokens = 0;   // all
     std::int32_t prompts = 0;  // of these, chunks of prompts
+    // Where a step's time is limited: the costs, and what prompts may still take by them.
+    const StepCosts* costs = nullptr;
+    double prompt_s = 0;
   };
 
   // scheduler_plan.cpp
   void reserve(StepPlan& plan) const;
   void begin_step(std::uint64_t number);
   Budget step_budget(const StepCosts& costs) const;
+  double prompt_time(const StepCosts& costs, std::int32_t generating, std::int32_t prompts) const;
+  std::int32_t within_time(const Sequence& sequence, std::int32_t num_tokens, Budget& budget) const;
   bool can_go_ahead(const Sequence& sequence) const;
   std::int32_t num_schedulable(const Sequence& sequence) const;
   std::int32_t take_tokens(const Sequence& sequence, Budget& budget) const;

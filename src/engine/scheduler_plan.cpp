@@ -8,6 +8,12 @@
 #include "engine/scheduler.h"
 
 namespace quire {
+namespace {
+
+// Prompts always get this much of the time of a step without them, however short a step is to be.
+constexpr double kLeastPromptTime = 0.25;
+
+}  // namespace
 
 StepPlan Scheduler::plan(double now_s, const StepCosts& costs) {
   StepPlan plan = std::exchange(spare_plan_, {});
@@ -93,16 +99,32 @@ void Scheduler::remove_ended_slots(StepPlan& plan) {
 Scheduler::Budget Scheduler::step_budget(const StepCosts& costs) const {
   Budget budget;
   budget.tokens = options_.max_num_batched_tokens;
-  const auto generating = static_cast<std::int32_t>(std::ranges::count_if(
-      running_, [this](const Sequence* sequence) { return num_schedulable(*sequence) == 1; }));
+  std::int32_t generating = 0, prompts = 0;
+  for (const Sequence* sequence : running_) {
+    const std::int32_t schedulable = num_schedulable(*sequence);
+    generating += schedulable == 1;
+    prompts += schedulable > 1;
+  }
   budget.prompts = std::max(0, budget.tokens - generating);
   const bool limited = options_.max_step_s > 0 || options_.max_step_ratio > 0;
-  if (limited && generating > 0) {  // else nobody is held up
-    const double limit_s =
-        std::max(options_.max_step_s, options_.max_step_ratio * costs.step_s(generating, 0));
-    budget.prompts = std::min(budget.prompts, prompt_tokens_within(costs, limit_s, generating));
-  }
+  if (!limited || generating == 0) return budget;  // nobody is held up
+  const auto places = options_.max_num_seqs - static_cast<std::int32_t>(running_.size());
+  prompts += std::min(places, static_cast<std::int32_t>(waiting_.size()));
+  if (prompts == 0) return budget;
+  budget.costs = &costs;
+  budget.prompt_s = prompt_time(costs, generating, prompts);
+  if (!costs.knows(generating)) budget.prompts = 0;  // this step will tell
   return budget;
+}
+
+// Seconds that chunks of prompts may add to a step in which `generating` sequences generate, when
+// `prompts` prompts are to be computed.
+double Scheduler::prompt_time(const StepCosts& costs, std::int32_t generating,
+                              std::int32_t prompts) const {
+  const double bare_s = costs.bare_step_s(generating);
+  const double by_ratio = std::max(0.0, options_.max_step_ratio - 1) * prompts * bare_s;
+  const double by_time = options_.max_step_s - bare_s;
+  return std::max({by_ratio, by_time, kLeastPromptTime * bare_s});
 }
 
 // Whether the sequence goes on after the tokens that are being drawn, whatever they are. One that
@@ -132,11 +154,25 @@ std::int32_t Scheduler::take_tokens(const Sequence& sequence, Budget& budget) co
     const std::int32_t threshold = options_.long_prefill_token_threshold;
     if (threshold > 0) num_tokens = std::min(num_tokens, threshold);
     num_tokens = std::min(num_tokens, budget.prompts);
+    if (budget.costs != nullptr && num_tokens > 0)
+      num_tokens = within_time(sequence, num_tokens, budget);
     budget.prompts -= num_tokens;
   }
   budget.tokens -= num_tokens;
   budget.prompts = std::min(budget.prompts, budget.tokens);
   return num_tokens;
+}
+
+// What of num_tokens of a prompt fits into the time that is left, at least one; when that is not
+// all, no other prompt gets any.
+std::int32_t Scheduler::within_time(const Sequence& sequence, std::int32_t num_tokens,
+                                    Budget& budget) const {
+  const std::int32_t start = sequence.num_computed;
+  const std::int32_t fitting = prompt_tokens_within(*budget.costs, budget.prompt_s, start);
+  budget.prompt_s -= budget.costs->prompt_s(start, num_tokens);
+  if (fitting > num_tokens) return num_tokens;
+  budget.prompts = std::max(1, fitting);
+  return budget.prompts;
 }
 
 // False when blocks ran out: then nothing new may start in this step.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <random>
 #include <unordered_map>
+#include <utility>
 
 #include "base/check.h"
 
@@ -30,25 +32,15 @@ class Simulation {
   }
 
   SimReport run(const std::function<void(const SimStep&)>& observe) {
-    double now_s = trace_.empty() ? 0 : trace_.front().arrival_s;
-    const double begin_s = now_s;
-    std::size_t next = 0;
-    while (next < trace_.size() || scheduler_.has_work()) {
-      if (!scheduler_.has_work()) now_s = std::max(now_s, trace_[next].arrival_s);
-      for (; next < trace_.size() && trace_[next].arrival_s <= now_s; ++next) add(next);
-      const StepPlan plan = scheduler_.plan(now_s, options_.costs.step);
-      QUIRE_CHECK(!plan.rows.empty(), "the scheduler has work but plans nothing");
-      for (const auto& added : plan.added) {
-        slots_[static_cast<std::size_t>(added.slot.value)] = by_prompt_.at(added.prompt.get());
-      }
-      const SimStep step = describe(plan, now_s);
-      if (observe) observe(step);
-      account(step);
-      now_s += step.step_s;
-      for (const SequenceUpdate& update : scheduler_.apply(plan, draw(plan), now_s))
-        take(update, now_s);
+    observe_ = &observe;
+    now_s_ = trace_.empty() ? 0 : trace_.front().arrival_s;
+    const double begin_s = now_s_;
+    while (next_ < trace_.size() || scheduler_.has_work() || running_) {
+      if (!scheduler_.has_work() && !running_) now_s_ = std::max(now_s_, trace_[next_].arrival_s);
+      for (; next_ < trace_.size() && trace_[next_].arrival_s <= now_s_; ++next_) add(next_);
+      step();
     }
-    finish_report(now_s - begin_s);
+    finish_report(now_s_ - begin_s);
     return std::move(report_);
   }
 
@@ -56,6 +48,38 @@ class Simulation {
   struct State {
     double arrival_s, last_token_s;
   };
+  struct Running {  // on the device
+    StepPlan plan;
+    StepResult result;
+    SimStep step;
+  };
+
+  // As EngineLoop::step: the next step is planned when this one has begun, if it can be, and
+  // starts when this one ends.
+  void step() {
+    if (!running_) start(scheduler_.plan(now_s_, costs_.costs()));
+    std::optional<StepPlan> ahead;
+    if (scheduler_.can_plan_ahead()) ahead = scheduler_.plan(now_s_, costs_.costs());
+    const Running done = *std::exchange(running_, std::nullopt);
+    const double host_s = options_.costs.host_s;
+    now_s_ += ahead ? std::max(done.step.step_s, host_s) : done.step.step_s + host_s;
+    costs_.observe(work_of(done.plan), done.step.step_s);
+    if (ahead && !ahead->rows.empty()) start(std::move(*ahead));
+    for (const SequenceUpdate& update : scheduler_.apply(done.plan, done.result, now_s_))
+      take(update);
+  }
+
+  void start(StepPlan plan) {
+    QUIRE_CHECK(!plan.rows.empty(), "the scheduler has work but plans nothing");
+    for (const auto& added : plan.added) {
+      slots_[static_cast<std::size_t>(added.slot.value)] = by_prompt_.at(added.prompt.get());
+    }
+    const SimStep step = describe(plan);
+    if (*observe_) (*observe_)(step);
+    account(step);
+    StepResult result = draw(plan);
+    running_ = Running{std::move(plan), std::move(result), step};
+  }
 
   void add(std::size_t index) {
     const SimRequest& from = trace_[index];
@@ -80,19 +104,21 @@ class Simulation {
     scheduler_.add(std::move(request), from.arrival_s);
   }
 
-  SimStep describe(const StepPlan& plan, double now_s) {
+  SimStep describe(const StepPlan& plan) {
     SimStep step;
-    double context_tokens = 0;
+    const StepWork work = work_of(plan);
+    double context_tokens = work.prompt_keys;
     for (const StepPlan::Row& row : plan.rows) {
-      const bool generating = row.num_tokens == 1 && row.sample;
-      ++(generating ? step.generating : step.prompt_tokens);
-      if (!generating) step.prompt_tokens += row.num_tokens - 1;
-      context_tokens += row.num_tokens * (row.start_pos + 0.5 * (row.num_tokens + 1));
+      if (row.num_tokens == 1 && row.sample) context_tokens += row.start_pos + 1;
     }
     const SchedulerStats stats = scheduler_.stats();
-    step.start_s = now_s;
-    step.step_s = options_.costs.step.step_s(step.generating, step.prompt_tokens) +
-                  options_.costs.per_context_token_s * context_tokens;
+    const SimCosts& costs = options_.costs;
+    step.generating = work.generating;
+    step.prompt_tokens = work.prompt_tokens;
+    step.start_s = now_s_;
+    step.step_s = costs.fixed_s + work.generating * costs.per_sequence_s +
+                  work.prompt_tokens * costs.per_prompt_token_s +
+                  context_tokens * costs.per_context_token_s;
     step.running = stats.running;
     step.waiting = stats.waiting;
     step.preemptions = stats.preemptions;
@@ -143,17 +169,17 @@ class Simulation {
     return result;
   }
 
-  void take(const SequenceUpdate& update, double now_s) {
+  void take(const SequenceUpdate& update) {
     State& state = states_[update.id.value];
     ++report_.output_tokens;
     if (update.first_token) {
-      report_.first_token_s[update.id.value] = now_s - state.arrival_s;
+      report_.first_token_s[update.id.value] = now_s_ - state.arrival_s;
       report_.queue_s[update.id.value] = update.scheduled_s - state.arrival_s;
     } else {
-      report_.inter_token_s.push_back(now_s - state.last_token_s);
+      report_.inter_token_s.push_back(now_s_ - state.last_token_s);
     }
-    state.last_token_s = now_s;
-    if (update.finish) report_.request_s[update.id.value] = now_s - state.arrival_s;
+    state.last_token_s = now_s_;
+    if (update.finish) report_.request_s[update.id.value] = now_s_ - state.arrival_s;
   }
 
   void finish_report(double duration_s) {
@@ -177,6 +203,11 @@ class Simulation {
   const SimOptions& options_;
   const std::vector<SimRequest>& trace_;
   Scheduler scheduler_;
+  StepCostMeter costs_;
+  const std::function<void(const SimStep&)>* observe_ = nullptr;
+  double now_s_ = 0;
+  std::size_t next_ = 0;  // of trace_, to arrive
+  std::optional<Running> running_;
   const std::shared_ptr<const SamplingParams> sampling_ = std::make_shared<SamplingParams>();
   std::vector<State> states_;       // by request
   std::vector<std::size_t> slots_;  // which request is in the executor's slot

@@ -22,11 +22,13 @@ struct SimRequest {
   std::uint64_t client = 0;
 };
 
-// Seconds of a step: StepCosts, and per_context_token_s for each token that attention reads (a
-// chunk of n tokens after m reads n * (m + n / 2), a generating sequence its whole length).
+// Seconds of a step: fixed, for each generating sequence, for each prompt token, and for each token
+// that attention reads (a chunk of n tokens after m reads n * (m + n / 2), a generating sequence
+// its whole length). Planning a step and handing out its tokens take host_s, while the device rests
+// or, with async scheduling, computes. The scheduler is told what a StepCostMeter has learned.
 struct SimCosts {
-  StepCosts step;
-  double per_context_token_s = 0;
+  double fixed_s = 0, per_sequence_s = 0, per_prompt_token_s = 0, per_context_token_s = 0;
+  double host_s = 0;
 };
 
 struct SimOptions {

@@ -19,7 +19,7 @@ SimOptions machine(std::int32_t num_blocks, std::int32_t block_size = 32) {
   options.scheduler.max_model_len = 4096;
   options.scheduler.kv.block_size = block_size;
   options.scheduler.kv.groups.push_back({num_blocks, 0, false});
-  options.costs = {{0.004, 0.0006, 0.0005}, 6e-8};
+  options.costs = {0.004, 0.0006, 0.0005, 6e-8};
   return options;
 }
 
@@ -70,7 +70,7 @@ TEST(Simulation, NobodyStarvesInTenThousandRandomLoads) {
     scheduler.long_prefill_token_threshold = upto(2) == 1 ? upto(6) : 0;
     scheduler.forecast_growth = upto(3) == 1;
     scheduler.policy = upto(2) == 1 ? SchedulingPolicy::kPriority : SchedulingPolicy::kFcfs;
-    options.costs.step.fixed_s = 1;
+    options.costs.fixed_s = 1;
     const Scheduler fits(scheduler);
     std::vector<SimRequest> trace(static_cast<std::size_t>(2 + upto(5)));
     std::int64_t tokens = 0;
@@ -183,42 +183,98 @@ TEST(Simulation, SharedPrefixesAreHit) {
   EXPECT_LT(with.duration_s, without.duration_s);
 }
 
-// Eight answers run when a prompt of 4000 tokens comes.
-TEST(Simulation, ChunksKeepToTheTimeOfAStep) {
-  std::vector<SimRequest> trace;
-  for (int i = 0; i < 8; ++i) trace.push_back({0, 20, 400});
-  trace.push_back({1, 4000, 10});
+// Eight answers run; after a second `prompts` prompts of 4000 tokens come.
+struct LongPrompts {
+  explicit LongPrompts(const SimOptions& options, int prompts = 1) {
+    std::vector<SimRequest> trace;
+    for (int i = 0; i < 8; ++i) trace.push_back({0, 20, 800});
+    for (int i = 0; i < prompts; ++i) trace.push_back({1, 4000, 1});
+    const SimReport report = simulate(options, trace, [&](const SimStep& step) {
+      if (step.start_s < 1 && step.prompt_tokens == 0) alone_s.push_back(step.step_s);
+      if (step.prompt_tokens > 0 && step.generating > 0) during_s.push_back(step.step_s);
+    });
+    first_token_s = report.first_token_s.back();
+  }
+  double ratio(double share) { return percentile(during_s, share) / percentile(alone_s, 0.5); }
+
+  std::vector<double> alone_s, during_s;  // of steps: answers alone, with a prompt
+  double first_token_s = 0;               // of the last prompt
+};
+
+SimOptions long_prompt_machine() {
   SimOptions options = machine(2000);
   options.scheduler.max_model_len = 8192;
-  double longest_s = 0;
-  const auto observe = [&](const SimStep& step) {
-    if (step.start_s > 1) longest_s = std::max(longest_s, step.step_s);
-  };
-  simulate(options, trace, observe);
-  EXPECT_GT(longest_s, 0.2);  // 512 tokens of the prompt at once
-  longest_s = 0;
+  options.costs.per_context_token_s = 2e-7;  // a prompt's last token costs thrice its first one
+  return options;
+}
+
+TEST(Simulation, ChunksKeepToTheTimeOfAStep) {
+  SimOptions options = long_prompt_machine();
+  EXPECT_GT(LongPrompts(options).ratio(1), 20);  // 512 tokens of the prompt at once
   options.scheduler.max_step_s = 0.02;
-  options.costs.per_context_token_s = 0;  // the scheduler is told the costs without it
-  const SimReport report = simulate(options, trace, observe);
-  EXPECT_LE(longest_s, 0.0201);
-  EXPECT_EQ(report.request_s.size(), trace.size());
+  LongPrompts limited(options);
+  EXPECT_LE(percentile(limited.during_s, 1), 0.022);
+  EXPECT_GE(percentile(limited.during_s, 0.5), 0.019);
+  options.scheduler.max_step_s = 0.001;  // less than the answers take: prompts get a fifth
+  LongPrompts least(options);
+  EXPECT_NEAR(least.ratio(0.5), 1.25, 0.1);
+  EXPECT_GT(least.first_token_s, limited.first_token_s);
 }
 
 TEST(Simulation, ChunksKeepToAMultipleOfAStepWithoutThem) {
-  std::vector<SimRequest> trace;
-  for (int i = 0; i < 8; ++i) trace.push_back({0, 20, 600});
-  trace.push_back({1, 4000, 1});
-  SimOptions options = machine(2000);
-  options.scheduler.max_model_len = 8192;
-  options.costs.per_context_token_s = 0;
-  options.scheduler.max_step_ratio = 1.9;
-  SimReport report = simulate(options, trace);
-  EXPECT_LE(percentile(report.inter_token_s, 0.99), 2 * percentile(report.inter_token_s, 0.5));
-  const double first_token_s = report.first_token_s.back();
+  SimOptions options = long_prompt_machine();
+  options.scheduler.max_step_ratio = 1.8;
+  LongPrompts limited(options);
+  EXPECT_LE(limited.ratio(0.99), 2);
+  EXPECT_GE(limited.ratio(0.5), 1.7);
+  LongPrompts three(options, 3);  // each may add as much
+  EXPECT_GE(three.ratio(0.9), 1 + 3 * 0.7);
+  EXPECT_LE(three.ratio(0.99), 1 + 3 * 0.9);
   options.scheduler.max_step_s = 0.1;  // the longer of both holds
-  report = simulate(options, trace);
-  EXPECT_GT(percentile(report.inter_token_s, 0.99), 0.09);
-  EXPECT_LT(report.first_token_s.back(), first_token_s);
+  LongPrompts longer(options);
+  EXPECT_GT(longer.ratio(0.5), 5);
+  EXPECT_LT(longer.first_token_s, limited.first_token_s);
+}
+
+TEST(Simulation, APromptAloneIsNotCutShort) {
+  SimOptions options = long_prompt_machine();
+  const std::vector<SimRequest> trace{{0, 4000, 1}};
+  const SimReport plain = simulate(options, trace);
+  options.scheduler.max_step_ratio = 1.5;
+  options.scheduler.max_step_s = 0.001;
+  EXPECT_EQ(simulate(options, trace).steps, plain.steps);
+}
+
+// Where many requests come, each is slowed down little, and the machine computes as many tokens.
+TEST(Simulation, AMultipleCostsHardlyAnyThroughput) {
+  SimWorkload load;
+  load.num_requests = 400;
+  load.requests_per_s = 0;
+  const std::vector<SimRequest> trace = make_workload(load);
+  SimOptions options = machine(4000);
+  options.scheduler.max_num_seqs = 16;
+  const SimReport plain = simulate(options, trace);
+  options.scheduler.max_step_ratio = 1.8;
+  SimReport limited = simulate(options, trace);
+  EXPECT_EQ(limited.output_tokens, plain.output_tokens);
+  EXPECT_LT(limited.duration_s, 1.1 * plain.duration_s);
+}
+
+TEST(Simulation, PlanningAheadHidesTheHost) {
+  SimWorkload load;
+  load.num_requests = 200;
+  load.requests_per_s = 0;
+  const std::vector<SimRequest> trace = make_workload(load);
+  SimOptions options = machine(1000);
+  const double device_s = simulate(options, trace).duration_s;
+  options.costs.host_s = 0.005;
+  const SimReport in_turns = simulate(options, trace);
+  EXPECT_GT(in_turns.duration_s, device_s + 0.99 * 0.005 * static_cast<double>(in_turns.steps));
+  options.scheduler.async_scheduling = true;
+  const SimReport ahead = simulate(options, trace);
+  EXPECT_EQ(ahead.output_tokens, in_turns.output_tokens);
+  EXPECT_EQ(ahead.request_s.size(), trace.size());
+  EXPECT_LT(ahead.duration_s, device_s + 0.2 * (in_turns.duration_s - device_s));
 }
 
 TEST(Simulation, AClientWithOneRequestDoesNotWaitForOneWithHundreds) {

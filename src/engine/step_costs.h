@@ -1,40 +1,81 @@
-// What steps cost, measured, and how large a chunk of prompts may be so that a step takes no longer
-// than wanted. The Scheduler gets StepCosts as an argument and measures nothing itself.
+// What steps cost, measured, and how large a chunk of a prompt may be so that a step takes no
+// longer than wanted. The Scheduler gets StepCosts as an argument and measures nothing itself.
 #pragma once
 
 #include <cstdint>
 
+#include "executor/step_plan.h"
+
 namespace quire {
 
-// Seconds: a step takes fixed + generating sequences * per_sequence + prompt tokens *
-// per_prompt_token. All 0: nothing is known yet.
-struct StepCosts {
-  double fixed_s = 0, per_sequence_s = 0, per_prompt_token_s = 0;
+// What a step computes, as far as its time depends on it.
+struct StepWork {
+  std::int32_t generating = 0;     // rows of one token that draw the next one
+  std::int32_t prompt_tokens = 0;  // tokens of all other rows
+  double prompt_keys = 0;          // keys that these attend to, added up over the tokens
+};
+StepWork work_of(const StepPlan& plan);
 
-  double step_s(std::int32_t generating, std::int32_t prompt_tokens) const {
-    return fixed_s + generating * per_sequence_s + prompt_tokens * per_prompt_token_s;
+// Seconds: a step takes fixed + generating sequences * per_sequence, and for chunks of prompts
+// prompt tokens * per_prompt_token + their keys * per_prompt_key. All 0: nothing is known yet.
+struct StepCosts {
+  double fixed_s = 0, per_sequence_s = 0, per_prompt_token_s = 0, per_prompt_key_s = 0;
+  // How many sequences generated in the last step without prompts; 0: there was none for long. Of
+  // a very different number nobody knows what such a step takes.
+  std::int32_t measured_generating = 0;
+
+  double bare_step_s(std::int32_t generating) const {  // without prompts
+    return fixed_s + generating * per_sequence_s;
+  }
+  bool knows(std::int32_t generating) const {
+    return generating <= 2 * measured_generating && measured_generating <= 2 * generating;
+  }
+  // What num_tokens of a prompt add to a step, that come after `start` others.
+  double prompt_s(std::int32_t start, std::int32_t num_tokens) const {
+    return num_tokens * (per_prompt_token_s + per_prompt_key_s * (start + 0.5 * (num_tokens + 1)));
   }
 };
 
-// Prompt tokens that fit in a step of max_step_s beside sequences that generate; at least
-// kSmallestChunk, so that prompts always advance, and kFirstChunk while nothing is known.
-inline constexpr std::int32_t kSmallestChunk = 16, kFirstChunk = 64;
-std::int32_t prompt_tokens_within(const StepCosts& costs, double max_step_s,
-                                  std::int32_t generating);
+// The most tokens of a prompt, after `start` others, that add no more than left_s; kFirstChunk
+// while nothing is known.
+inline constexpr std::int32_t kFirstChunk = 16;
+std::int32_t prompt_tokens_within(const StepCosts& costs, double left_s, std::int32_t start);
 
-// Learns StepCosts from steps. Recent ones count most: prompts get dearer as they get longer, and a
-// machine is shared with others. Engine thread.
+// A line through points, of which the newest count most.
+class RecentLine {
+ public:
+  explicit RecentLine(double forget) : forget_(forget) {}
+  void add(double x, double y);
+  bool empty() const { return weight_ == 0; }
+  double weight() const { return weight_; }
+  double mean_x() const { return sum_x_ / weight_; }
+  double mean_y() const { return sum_y_ / weight_; }
+  // Least squares, clamped so that neither the slope nor the value at 0 is negative. While x hardly
+  // varies no slope can be told: then x is taken for flat_share of the mean.
+  double slope(double flat_share) const;
+  double at_zero(double slope) const { return mean_y() - slope * mean_x(); }
+
+ private:
+  double forget_;  // weight of a point against the one after it
+  double weight_ = 0, sum_x_ = 0, sum_y_ = 0, sum_xx_ = 0, sum_xy_ = 0;
+};
+
+// Learns StepCosts from steps. Recent ones count most: a machine is shared with others. What a step
+// takes longer than twice as expected counts as twice. Engine thread.
 class StepCostMeter {
  public:
-  void observe(std::int32_t generating, std::int32_t prompt_tokens, double step_s);
+  void observe(const StepWork& work, double step_s);
   const StepCosts& costs() const { return costs_; }
 
  private:
-  void fit_line();
+  void observe_bare(std::int32_t generating, double step_s);
+  void observe_prompts(const StepWork& work, double step_s);
 
   StepCosts costs_;
-  // Of steps without prompts: weighted sums for a line through (generating, step_s).
-  double weight_ = 0, sum_n_ = 0, sum_t_ = 0, sum_nn_ = 0, sum_nt_ = 0;
+  RecentLine bare_{0.95};        // steps without prompts: sequences, seconds
+  RecentLine prompt_{0.99};      // steps with both: keys per prompt token, seconds per prompt token
+  double drift_ = 1;             // how much dearer prompt tokens are now than prompt_ says
+  std::int32_t since_bare_ = 0;  // steps with both since the last one without prompts
 };
 
 }  // namespace quire

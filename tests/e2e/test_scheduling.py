@@ -185,9 +185,9 @@ def test_two_hundred_requests_through_eight_blocks(start, model):
     assert server.metric("vllm:kv_cache_usage_perc") == 0
 
 
-def test_side_by_side_prompts_and_step_times_change_no_text(start, model, server):
-    other = start(model, "--max-model-len", "2048", "--served-model-name", "smollm2", "--max-step-ms", "20",
-                  "--long-prefill-token-threshold", "64")
+@pytest.mark.parametrize("limit", [("--max-step-ms", "20"), ("--max-step-ratio", "1.5")], ids=["ms", "ratio"])
+def test_side_by_side_prompts_and_step_times_change_no_text(start, model, server, limit):
+    other = start(model, "--max-model-len", "2048", "--served-model-name", "smollm2", "--long-prefill-token-threshold", "64", *limit)
     asks = [{"prompt": f"{i} and " * (10 * i + 1), "max_tokens": 12} for i in range(8)]
     want = [post(server, **ask).json()["choices"][0]["text"] for ask in asks]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -222,6 +222,10 @@ def test_simulate_reports_and_its_trace_gives_the_same_again(binary, tmp_path):
     assert len(steps.read_text().splitlines()) == report["steps"]
     again = json.loads(run_quire(binary, "simulate", "--trace", trace, "--json").stdout)
     assert again["duration_s"] == pytest.approx(report["duration_s"], rel=1e-3)
+    in_turns, ahead = (json.loads(run_quire(binary, "simulate", "--trace", trace, "--json", "--host-us", 5000, *more).stdout)
+                       for more in ((), ("--async-scheduling",)))
+    assert ahead["output_tokens"] == in_turns["output_tokens"] == report["output_tokens"]
+    assert ahead["duration_s"] < in_turns["duration_s"]
     text = run_quire(binary, "simulate", "--num-prompts", 50).stdout
     for word in ("throughput", "time to first token", "preemptions", "prefix cache"):
         assert word in text
