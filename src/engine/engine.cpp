@@ -84,11 +84,15 @@ Status Engine::Impl::check_fits(const Request& request) const {
                       limit, num_prompt, limit - 1);
   }
   if (!engine_loop.could_fit(num_prompt + 1)) {
-    return make_error(
-        ErrorCode::kContextLength,
-        "the prompt has {} tokens, more than the KV cache can hold; shorten the prompt or give the "
-        "server more KV memory",
-        num_prompt);
+    std::int32_t fits = 0, too_long = num_prompt;
+    while (too_long - fits > 1) {
+      const std::int32_t length = fits + (too_long - fits) / 2;
+      (engine_loop.could_fit(length + 1) ? fits : too_long) = length;
+    }
+    return make_error(ErrorCode::kContextLength,
+                      "the prompt has {} tokens, but the KV cache can hold at most {} of them: "
+                      "shorten the prompt or give the server more KV memory",
+                      num_prompt, fits);
   }
   return {};
 }

@@ -170,6 +170,18 @@ TEST_P(EngineTest, RefusesWhatCanNeverFit) {
   EXPECT_EQ(client.read_all().finish, FinishReason::kLength);
 }
 
+TEST_P(EngineTest, APromptLongerThanTheCacheIsToldBothNumbers) {
+  start(5);  // 20 tokens, one of them the answer's
+  Client client;
+  const Status refused = engine_->submit(request(std::vector<TokenId>(20, 7), 4, client));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kContextLength);
+  EXPECT_NE(refused.error().message.find("has 20 tokens"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("at most 19"), std::string::npos);
+  ASSERT_TRUE(engine_->submit(request(std::vector<TokenId>(19, 7), 4, client)));
+  EXPECT_EQ(client.read_all().finish, FinishReason::kLength);
+}
+
 TEST_P(EngineTest, AFullQueueSaysWhenToComeAgain) {
   start(64, 1, 1);
   device_->hold(true);
