@@ -6,10 +6,10 @@
 namespace quire {
 namespace {
 
-constexpr double kMostSurprise = 2;        // a step's share of what was expected, at most
-constexpr double kDriftShare = 0.2;        // weight of the newest step with a prompt
-constexpr double kKnownWeight = 3;         // from so many steps on there is an expectation
-constexpr double kSequencesShare = 0.1;    // of a step, while only one number of them was seen
+constexpr double kMostSurprise = 0.2;      // more than so much above or below counts as so much
+constexpr double kBareGain = 0.5;          // of a step without prompts: they may be rare
+constexpr double kPromptGain = 0.25;       // of one with prompts
+constexpr double kEarlyPoints = 3;         // until then points are taken as they are
 constexpr std::int32_t kBareEvery = 64;    // steps with prompts, before one without is wanted
 constexpr double kLeastPromptShare = 0.1;  // of a step with prompts, taken for theirs at least
 
@@ -38,21 +38,28 @@ std::int32_t prompt_tokens_within(const StepCosts& costs, double left_s, std::in
   return static_cast<std::int32_t>(std::min(tokens * (1 + 1e-9), 1e9));
 }
 
-void RecentLine::add(double x, double y) {
+void CostLine::add(double size, double cost, double surprise, double gain) {
+  if (weight_ >= kEarlyPoints) {
+    const double limit = kMostSurprise;
+    factor_ *= 1 + gain * std::clamp(surprise, -limit, limit);
+    cost = std::clamp(cost, at(size) / 2, at(size) * 2);
+  }
   weight_ = weight_ * forget_ + 1;
-  sum_x_ = sum_x_ * forget_ + x;
-  sum_y_ = sum_y_ * forget_ + y;
-  sum_xx_ = sum_xx_ * forget_ + x * x;
-  sum_xy_ = sum_xy_ * forget_ + x * y;
-}
-
-double RecentLine::slope(double flat_share) const {
-  const double x = mean_x(), y = mean_y();
-  if (x <= 0) return 0;
+  sum_x_ = sum_x_ * forget_ + size;
+  sum_y_ = sum_y_ * forget_ + cost;
+  sum_xx_ = sum_xx_ * forget_ + size * size;
+  sum_xy_ = sum_xy_ * forget_ + size * cost;
+  // Least squares; neither the slope nor the value at 0 is negative.
+  const double x = sum_x_ / weight_, y = sum_y_ / weight_;
   const double variance = sum_xx_ / weight_ - x * x;
-  double slope = flat_share * y / x;
+  double slope = flat_share_ * y / x;
   if (variance > 0.01 * x * x) slope = (sum_xy_ / weight_ - x * y) / variance;
-  return std::clamp(slope, 0.0, y / x);
+  // The line moves; what is expected of this size now is told by the factor alone.
+  const double before = at(size);
+  slope_ = std::clamp(slope, 0.0, y / x);
+  at_zero_ = y - slope_ * x;
+  const double line = at_zero_ + slope_ * size;
+  factor_ = weight_ > kEarlyPoints && line > 0 ? before / line : 1;
 }
 
 void StepCostMeter::observe(const StepWork& work, double step_s) {
@@ -61,38 +68,29 @@ void StepCostMeter::observe(const StepWork& work, double step_s) {
 }
 
 void StepCostMeter::observe_bare(std::int32_t generating, double step_s) {
-  if (bare_.weight() >= kKnownWeight)
-    step_s = std::min(step_s, kMostSurprise * costs_.bare_step_s(generating));
-  bare_.add(generating, step_s);
-  costs_.per_sequence_s = bare_.slope(kSequencesShare);
-  costs_.fixed_s = bare_.at_zero(costs_.per_sequence_s);
+  const double expected_s = bare_.at(generating);
+  bare_.add(generating, step_s, expected_s > 0 ? step_s / expected_s - 1 : 0, kBareGain);
+  costs_.per_sequence_s = bare_.per_size();
+  costs_.fixed_s = bare_.at_zero();
   costs_.measured_generating = generating;
   since_bare_ = 0;
 }
 
 void StepCostMeter::observe_prompts(const StepWork& work, double step_s) {
-  // Large chunks, which nobody is held up by, are computed at other speeds than small ones.
-  if (work.generating == 0 && !prompt_.empty()) return;
-  if (work.generating > 0 && ++since_bare_ >= kBareEvery) costs_.measured_generating = 0;
-  const double rest_s = step_s - (work.generating > 0 ? costs_.bare_step_s(work.generating) : 0);
-  double token_s = std::max(rest_s, kLeastPromptShare * step_s) / work.prompt_tokens;
-  const double keys = work.prompt_keys / work.prompt_tokens;
-  if (work.generating == 0) {  // a first guess
-    costs_.per_prompt_token_s = token_s;
+  if (work.generating == 0) {
+    // Large chunks, which nobody is held up by, are computed at other speeds than small ones: a
+    // first guess only.
+    if (prompt_.empty()) costs_.per_prompt_token_s = step_s / work.prompt_tokens;
     return;
   }
-  if (prompt_.weight() >= kKnownWeight) {
-    const double slope = prompt_.slope(0);
-    const double line_s = prompt_.at_zero(slope) + slope * keys;
-    if (const double expected_s = drift_ * line_s; expected_s > 0) {
-      token_s = std::clamp(token_s, expected_s / kMostSurprise, expected_s * kMostSurprise);
-      drift_ += kDriftShare * (token_s / line_s - drift_);
-    }
-  }
-  prompt_.add(keys, token_s);
-  const double slope = prompt_.slope(0);
-  costs_.per_prompt_key_s = drift_ * slope;
-  costs_.per_prompt_token_s = drift_ * prompt_.at_zero(slope);
+  if (++since_bare_ >= kBareEvery) costs_.measured_generating = 0;
+  const double keys = work.prompt_keys / work.prompt_tokens;
+  const double rest_s = step_s - costs_.bare_step_s(work.generating);
+  const double token_s = std::max(rest_s, kLeastPromptShare * step_s) / work.prompt_tokens;
+  const double expected_s = prompt_.at(keys) * work.prompt_tokens;
+  prompt_.add(keys, token_s, expected_s > 0 ? rest_s / expected_s - 1 : 0, kPromptGain);
+  costs_.per_prompt_key_s = prompt_.per_size();
+  costs_.per_prompt_token_s = prompt_.at_zero();
 }
 
 }  // namespace quire

@@ -41,27 +41,28 @@ struct StepCosts {
 inline constexpr std::int32_t kFirstChunk = 16;
 std::int32_t prompt_tokens_within(const StepCosts& costs, double left_s, std::int32_t start);
 
-// A line through points, of which the newest count most.
-class RecentLine {
+// What something costs by its size: a line through many points says how the cost grows, and a
+// factor, in which the newest points count most, how dear it is now. A point far from what was
+// expected moves the factor no more than a near one: it was somebody else's work.
+class CostLine {
  public:
-  explicit RecentLine(double forget) : forget_(forget) {}
-  void add(double x, double y);
+  // forget: weight of a point of the line against the one after it. flat_share: while the size
+  // hardly varies no slope can be told, and this share of the cost is taken to grow with it.
+  CostLine(double forget, double flat_share) : forget_(forget), flat_share_(flat_share) {}
   bool empty() const { return weight_ == 0; }
-  double weight() const { return weight_; }
-  double mean_x() const { return sum_x_ / weight_; }
-  double mean_y() const { return sum_y_ / weight_; }
-  // Least squares, clamped so that neither the slope nor the value at 0 is negative. While x hardly
-  // varies no slope can be told: then x is taken for flat_share of the mean.
-  double slope(double flat_share) const;
-  double at_zero(double slope) const { return mean_y() - slope * mean_x(); }
+  double per_size() const { return factor_ * slope_; }
+  double at_zero() const { return factor_ * at_zero_; }
+  double at(double size) const { return factor_ * (at_zero_ + slope_ * size); }
+  // surprise: by which share the cost was above what is expected. gain: how much of it is believed.
+  void add(double size, double cost, double surprise, double gain);
 
  private:
-  double forget_;  // weight of a point against the one after it
+  double forget_, flat_share_;
   double weight_ = 0, sum_x_ = 0, sum_y_ = 0, sum_xx_ = 0, sum_xy_ = 0;
+  double slope_ = 0, at_zero_ = 0, factor_ = 1;
 };
 
-// Learns StepCosts from steps. Recent ones count most: a machine is shared with others. What a step
-// takes longer than twice as expected counts as twice. Engine thread.
+// Learns StepCosts from steps. Engine thread.
 class StepCostMeter {
  public:
   void observe(const StepWork& work, double step_s);
@@ -72,9 +73,8 @@ class StepCostMeter {
   void observe_prompts(const StepWork& work, double step_s);
 
   StepCosts costs_;
-  RecentLine bare_{0.95};        // steps without prompts: sequences, seconds
-  RecentLine prompt_{0.99};      // steps with both: keys per prompt token, seconds per prompt token
-  double drift_ = 1;             // how much dearer prompt tokens are now than prompt_ says
+  CostLine bare_{0.98, 0.1};     // steps without prompts: sequences, seconds
+  CostLine prompt_{0.99, 0.0};   // steps with both: keys per prompt token, seconds per prompt token
   std::int32_t since_bare_ = 0;  // steps with both since the last one without prompts
 };
 

@@ -64,15 +64,17 @@ TEST(StepCosts, FollowsAPromptThroughItsContext) {
   }
 }
 
+// Others use the machine in every third step: what is learned is what the other steps take.
 TEST(StepCosts, SlowStepsNowAndThenHardlyCount) {
+  const StepCosts real{0.005, 0.0007, 0.0006, 3e-7, 0};
   StepCostMeter meter;
-  for (int i = 0; i < 400; ++i) {
-    const double slow = i % 20 == 19 ? 10 : 1;
-    meter.observe(work(8, 0, 0), 0.010 * slow);
-    meter.observe(work(8, 100, 1000), 0.030 * slow);
+  for (std::int32_t i = 0; i < 600; ++i) {
+    const double slow = i % 3 == 2 ? 1.8 : i % 50 == 49 ? 10 : 1;
+    const std::int32_t tokens = i % 8 == 0 ? 0 : 4;
+    meter.observe(work(8, tokens, 4 * i), step_s(real, 8, tokens, 4 * i) * slow);
   }
-  EXPECT_LT(step_s(meter.costs(), 8, 0, 0), 0.012);
-  EXPECT_LT(step_s(meter.costs(), 8, 100, 1000), 0.040);
+  EXPECT_NEAR(meter.costs().bare_step_s(8) / real.bare_step_s(8), 1.1, 0.15);
+  EXPECT_NEAR(meter.costs().prompt_s(2400, 4) / real.prompt_s(2400, 4), 1.1, 0.25);
 }
 
 TEST(StepCosts, AnEmptyStepTellsNothing) {
