@@ -120,6 +120,31 @@ TEST(StrictCalls, HoldArgumentsToTheSchemaAndLeaveTextFree) {
   EXPECT_NE(std::string(form.at("message").as_string()).find("\"format\""), std::string::npos);
 }
 
+// As deep as a request may be: found by fuzzing, it ended the server.
+TEST(ForcedCalls, SchemasThatNestDeeply) {
+  std::string schema = R"({"type": "string"})";
+  for (int i = 0; i < 24; ++i)
+    schema = R"({"type": "object", "properties": {"a": )" + schema + "}}";
+  const std::string tools =
+      R"("tools": [{"type": "function", "function": {"name": "f", "parameters": )" + schema + "}}]";
+  FakeServer server({}, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+                    "{{ tools }}<tool_call>");
+  ask_forced(server, tools + R"(, "tool_choice": "required")");
+  FakeServer bare({}, "{}", "{{ tools }}<tool_call><parameter=x>");
+  ask_forced(bare, tools + R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})");
+  FakeServer harmony({}, "<|channel|>final<|message|>{}", "{{ tools }}<|channel|>");
+  const std::string budget = R"("thinking_token_budget": 3, )";
+  ask_forced(harmony, budget + R"("structured_outputs": {"json": )" + schema + "}");
+  std::string text;
+  for (const char c : schema) text += c == '"' ? "\\\"" : std::string(1, c);
+  ask_forced(harmony, budget + R"("structured_outputs": {"json": ")" + text + "\"}");
+  for (const char* bad : {"{", R"({\"a\": 1, \"a\": 2})"}) {
+    const auto error =
+        ask_forced(harmony, budget + R"("structured_outputs": {"json": ")" + bad + "\"}", 400);
+    EXPECT_EQ(error.at("error").at("param").as_string(), "structured_outputs.json") << bad;
+  }
+}
+
 TEST(ForcedCalls, AutoAndNoneForceNothing) {
   FakeServer server({}, "x", "{{ tools }}<tool_call>");
   for (const char* choice : {"auto", "none"}) {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/parse.hpp>
 
 #include "dialect/json_view.h"
+#include "server/protocol/json_parse.h"
 
 namespace quire {
 namespace {
@@ -86,7 +86,7 @@ Result<std::string> whole_pattern(std::string_view pattern) {
 }  // namespace
 
 json::value schema_of(const ToolFunction& function) {
-  if (!function.parameters_json.empty()) return json::parse(function.parameters_json);
+  if (!function.parameters_json.empty()) return parse_checked(function.parameters_json);
   return json::object{
       {"type", "object"}, {"properties", json::object()}, {"additionalProperties", false}};
 }

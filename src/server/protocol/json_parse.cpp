@@ -1,11 +1,14 @@
 #include "server/protocol/json_parse.h"
 
 #include <boost/json/basic_parser_impl.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/value_stack.hpp>
 #include <cmath>
 #include <string>
 #include <unordered_set>
 #include <vector>
+
+#include "base/check.h"
 
 namespace quire {
 namespace {
@@ -99,6 +102,15 @@ class StrictHandler {
 };
 
 }  // namespace
+
+json::value parse_checked(std::string_view text) {
+  constexpr std::size_t kAnyDepth = 1024;  // what is put together of checked parts is deeper
+  error_code error;
+  auto out =
+      json::parse(json::string_view(text.data(), text.size()), error, {}, {.max_depth = kAnyDepth});
+  QUIRE_CHECK(!error, "JSON that was checked before: {}", error.message());
+  return out;
+}
 
 Result<json::value> parse_json(std::string_view text) {
   json::parse_options options;

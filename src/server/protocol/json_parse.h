@@ -12,6 +12,8 @@ namespace quire {
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
 Result<boost::json::value> parse_json(std::string_view text);
+// Of what parse_json has taken before, or of our own: whatever its depth.
+boost::json::value parse_checked(std::string_view text);
 
 // "a string", "an array", ... for messages.
 std::string_view json_kind(const boost::json::value& value);

@@ -1,8 +1,9 @@
 // See tag_format.h.
 #include "server/protocol/tag_format.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+
+#include "server/protocol/json_parse.h"
 
 namespace quire::tag_format {
 
@@ -107,12 +108,12 @@ Format part(const GrammarSpec& spec) {
   using Kind = GrammarSpec::Kind;
   switch (spec.kind) {
     case Kind::kJsonSchema:
-      return schema(json::parse(spec.text));
+      return schema(parse_checked(spec.text));
     case Kind::kRegex:
       return regex(spec.text);
     case Kind::kChoice: {
       json::array choices;
-      const json::value list = json::parse(spec.text);
+      const json::value list = parse_checked(spec.text);
       for (const auto& choice : list.as_array())
         choices.emplace_back(text({choice.as_string().data(), choice.as_string().size()}));
       return any_of(std::move(choices));
@@ -123,7 +124,7 @@ Format part(const GrammarSpec& spec) {
       return out;
     }
     case Kind::kStructuralTag: {
-      const json::object tag = json::parse(spec.text).as_object();
+      const json::object tag = parse_checked(spec.text).as_object();
       if (const auto* format = tag.if_contains("format")) return format->as_object();
       json::array tags;
       for (const auto& one : tag.at("structures").as_array()) {
