@@ -4,6 +4,7 @@
 #include <random>
 
 #include "dialect/read_whole.h"
+#include "dialect/tool_parser.h"
 
 namespace quire {
 namespace {
@@ -208,6 +209,17 @@ TEST(Dialects, WhatOnlyLooksLikeACallIsContent) {
   for (const auto& [family, text] : cases) {
     EXPECT_EQ(read(options_of(family), text), (Whole{"", text, {}})) << family;
     check_cuts(options_of(family), text);
+  }
+}
+
+// What was looked through for the end of a name is looked through again for the beginning of a
+// call.
+TEST(Dialects, ACallAfterWhatIsTooLongForAName) {
+  for (const std::size_t size : {std::size_t{200}, kMaxNameBytes + 1}) {
+    const std::string text = "<tool_call>" + std::string(size, '*');
+    const std::string call = "<tool_call>ping" + std::string(100, ' ') + "\n</tool_call>";
+    EXPECT_EQ(read(options_of("glm45"), text + call), (Whole{"", text, {kPing}})) << size;
+    check_cuts(options_of("glm45"), text + call);
   }
 }
 

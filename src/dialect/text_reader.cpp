@@ -29,6 +29,10 @@ TextReader::Match TextReader::starts_with(std::string_view mark) const {
 
 TextReader::Found TextReader::find(std::span<const std::string_view> marks) {
   const std::string_view text = rest();
+  if (!std::equal(marks.begin(), marks.end(), searched_for_.begin(), searched_for_.end())) {
+    searched_for_.assign(marks.begin(), marks.end());
+    searched_ = 0;
+  }
   for (std::size_t at = searched_; at < text.size(); ++at) {
     const std::string_view here = text.substr(at);
     Found out;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace quire {
 
@@ -26,7 +27,7 @@ class TextReader {
 
   // The first place of any of `marks` (where two begin at the same byte, the longer). Before it has
   // come: found is false, and `before` are the bytes that no mark can begin in. Bytes are looked at
-  // once, however the text comes.
+  // once for the same marks, however the text comes. The marks' text outlives the reader.
   struct Found {
     bool found = false;
     std::size_t before = 0;  // bytes in front of the mark
@@ -38,7 +39,9 @@ class TextReader {
  private:
   std::string text_;
   std::size_t at_ = 0;
-  std::size_t searched_ = 0;  // of rest(): no mark begins in these; back to 0 with every take
+  // Of rest(): no mark of these begins in the first `searched_` bytes; back to 0 with every take.
+  std::size_t searched_ = 0;
+  std::vector<std::string_view> searched_for_;
   bool at_end_ = false;
 };
 
