@@ -227,6 +227,9 @@ TEST(ChatTemplate, GenerationTagsAreAccepted) {
   EXPECT_EQ(render("a{% generation %}b{% endgeneration %}c"), "abc");
   EXPECT_EQ(render("a {%- generation -%} b {%- endgeneration -%} c"), "abc");
   EXPECT_EQ(render("{% if add_generation_prompt %}generation{% endif %}"), "generation");
+  const auto open = ChatTemplate::create("generation {%} x", SpecialTokens());
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().code, ErrorCode::kInvalidArgument) << open.error().message;
 }
 
 std::string render_open(std::string_view source, std::string_view messages) {

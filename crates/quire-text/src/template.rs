@@ -148,7 +148,8 @@ fn without_generation_tags(source: &str) -> Cow<'_, str> {
     while let Some(start) = rest.find("{%") {
         out.push_str(&rest[..start]);
         let tag = &rest[start..];
-        let Some(len) = tag.find("%}").map(|at| at + 2) else {
+        // Behind the opening: in "{%}" nothing is closed.
+        let Some(len) = tag[2..].find("%}").map(|at| at + 4) else {
             rest = tag;
             break;
         };
