@@ -16,7 +16,9 @@ def test_no_contract_violation(start, tmp_path):
     server = start(TINY, "--max-model-len", "64", "--max-num-seqs", "8", "--enable-tokenizer-info-endpoint")
     command = [str(pathlib.Path(sys.executable).parent / "schemathesis"), "run", server.url + "/openapi.json",
                "--checks", "all", "--exclude-checks", NOT_CHECKED, "--phases", "examples,coverage,fuzzing",
-               "--max-examples", "60", "--seed", "7", "--generation-database", "none", "--request-timeout", "60"]
+               "--max-examples", "60", "--seed", "7", "--generation-database", "none", "--request-timeout", "60",
+               # Its own: most random texts can't stand in the path of /v1/models/{id}.
+               "--suppress-health-check", "filter_too_much"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     print(run.stdout[-6000:])
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
