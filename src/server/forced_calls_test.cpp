@@ -138,7 +138,7 @@ TEST(ForcedCalls, SchemasThatNestDeeply) {
   std::string text;
   for (const char c : schema) text += c == '"' ? "\\\"" : std::string(1, c);
   ask_forced(harmony, budget + R"("structured_outputs": {"json": ")" + text + "\"}");
-  for (const char* bad : {"{", R"({\"a\": 1, \"a\": 2})"}) {
+  for (const char* bad : {"{", R"({\"minimum\": 0e99999999999})", R"({\"a\": 1, \"a\": 2})"}) {
     const auto error =
         ask_forced(harmony, budget + R"("structured_outputs": {"json": ")" + bad + "\"}", 400);
     EXPECT_EQ(error.at("error").at("param").as_string(), "structured_outputs.json") << bad;

@@ -244,7 +244,7 @@ TEST(CompletionRequest, WhatTheAnswerMustFit) {
   EXPECT_FALSE(parse(R"("response_format": {"type": "text"})").value().grammar);
   const GrammarSpec spec =
       grammar(R"("structured_outputs": {"json": "{\"a\": 1}", "disable_any_whitespace": true})");
-  EXPECT_EQ(spec.text, R"({"a": 1})");
+  EXPECT_EQ(spec.text, R"({"a":1})");
   EXPECT_TRUE(spec.disable_any_whitespace);
   const GrammarSpec guided =
       grammar(R"("guided_whitespace_pattern": " ", "guided_json": {"enum": [1]})");

@@ -38,7 +38,17 @@ Result<GrammarSpec> text_spec(GrammarKind kind, const json::value& value, std::s
 
 // A JSON value, or its text.
 Result<GrammarSpec> json_spec(GrammarKind kind, const json::value& value, std::string_view name) {
-  if (value.is_string()) return text_spec(kind, value, name);
+  if (value.is_string()) {
+    QUIRE_ASSIGN(auto spec, text_spec(kind, value, name));
+    const auto parsed = parse_json(spec.text);
+    if (!parsed) {
+      std::string_view why = parsed.error().message;  // "the request body ...: why"
+      why.remove_prefix(why.find(": ") + 2);
+      return field_error(name, "`{}` is not valid JSON: {}", name, why);
+    }
+    spec.text = json::serialize(*parsed);
+    return spec;
+  }
   if (!value.is_object()) {
     return field_error(name, "`{}` must be an object or its JSON text, but it is {}", name,
                        json_kind(value));
