@@ -157,7 +157,7 @@ test-large: build .venv/setup.stamp ## larger real models, against golden files 
 test-tokenizers: build model ## tokenizers and chat templates against the Python packages (installs pip and npm packages)
 	scripts/setup.sh js
 	python3 -m venv .cache/tokenizers/venv
-	.cache/tokenizers/venv/bin/pip install -q tokenizers==0.23.3 transformers==5.24.0 gguf==0.19.0
+	.cache/tokenizers/venv/bin/pip install -q tokenizers==0.23.3 transformers==5.24.0 gguf==0.19.0 jinja2==3.1.6
 	.cache/tokenizers/venv/bin/python scripts/make_tokenizer_parity.py check
 
 .PHONY: test-json-schema
