@@ -13,7 +13,7 @@ import servers
 from machine import BenchError
 from turns import Figure, in_turns, values_of
 
-STREAMS, LONG_PROMPT, RATIO = 8, 4096, "1.7"
+STREAMS, LONG_PROMPT, RATIO = 8, 4096, "1.6"
 
 
 def percentile(values, share):
