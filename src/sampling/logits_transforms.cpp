@@ -16,13 +16,12 @@ float clamp_finite(float x) { return std::min(x, std::numeric_limits<float>::max
 }  // namespace
 
 void apply_bit_mask(std::span<float> logits, std::span<const std::uint32_t> mask) {
-  for (std::size_t word = 0, begin = 0; begin < logits.size(); ++word, begin += 32) {
+  const std::size_t whole = std::min(mask.size(), logits.size() / 32);
+  mask_words(logits.data(), mask.data(), whole);
+  for (std::size_t i = whole * 32; i < logits.size(); ++i) {
+    const std::size_t word = i / 32;
     const std::uint32_t bits = word < mask.size() ? mask[word] : 0u;
-    if (bits == ~0u) continue;
-    const std::size_t end = std::min(logits.size(), begin + 32);
-    for (std::size_t i = begin; i < end; ++i) {
-      if (((bits >> (i - begin)) & 1u) == 0) logits[i] = kMinusInfinity;
-    }
+    if (((bits >> (i % 32)) & 1u) == 0) logits[i] = kMinusInfinity;
   }
 }
 

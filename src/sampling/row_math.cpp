@@ -70,6 +70,15 @@ QUIRE_ROW_LOOP RowMax row_max(std::span<const float> row) {
   return best;
 }
 
+QUIRE_ROW_LOOP void mask_words(float* row, const std::uint32_t* mask, std::size_t words) {
+  for (std::size_t word = 0; word < words; ++word, row += 32) {
+    const std::uint32_t bits = mask[word];
+    if (bits == ~0u) continue;
+    for (std::uint32_t i = 0; i < 32; ++i)
+      row[i] = ((bits >> i) & 1u) != 0 ? row[i] : kMinusInfinity;
+  }
+}
+
 // Most chunks hold nothing.
 QUIRE_ROW_LOOP std::size_t find_at_least(std::span<const float> row, float floor,
                                          std::uint32_t* out) {

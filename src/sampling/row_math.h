@@ -48,6 +48,10 @@ inline float exp_nonpositive(float y) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(mantissa * power) & keep);
 }
 
+// Bans, of 32 * words ids, those whose bit is not set. Which ids a grammar allows is as good as
+// random: no branch depends on a bit.
+void mask_words(float* row, const std::uint32_t* mask, std::size_t words);
+
 // NaN becomes minus infinity, plus infinity the largest float.
 void sanitize_row(std::span<float> row);
 

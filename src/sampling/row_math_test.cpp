@@ -19,6 +19,19 @@ std::vector<float> random_scores(std::size_t size, unsigned seed, bool coarse) {
   return row;
 }
 
+TEST(RowMath, MaskedWordsKeepTheIdsWhoseBitIsSet) {
+  std::mt19937 rng(3);
+  std::vector<std::uint32_t> mask{0, ~0u, 1, 1u << 31};
+  while (mask.size() < 100) mask.push_back(static_cast<std::uint32_t>(rng()));
+  const std::vector<float> row = random_scores(mask.size() * 32, 4, false);
+  std::vector<float> masked = row;
+  mask_words(masked.data(), mask.data(), mask.size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const bool kept = ((mask[i / 32] >> (i % 32)) & 1u) != 0;
+    ASSERT_EQ(masked[i], kept ? row[i] : kMinusInfinity) << i;
+  }
+}
+
 TEST(RowMath, ExpIsCloseToLibm) {
   for (float y = -90; y <= 0; y += 0.00317f) {
     const double expected = y >= -87 ? std::exp(static_cast<double>(y)) : 0.0;
