@@ -245,8 +245,9 @@ def test_token_flag_without_a_value_means_the_stored_one(place):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_a_download_and_keeps_its_part(place, command, number):
     place.hub.answer_s = 0.2
+    # A shell's background job, which these tests may run in, hands down that it ignores SIGINT.
     process = subprocess.Popen([str(place.binary), command, "org/big"], env={**os.environ, **place.env}, stderr=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL)
+                               stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     blobs = place.repo_folder("org/big") / "blobs"
     wait_for(lambda: any(p.stat().st_size for p in blobs.glob("*.incomplete")), "some of the download")
     process.send_signal(number)
