@@ -169,6 +169,19 @@ TEST(TokenizerJson, BadInputIsAnErrorNotACrash) {
   EXPECT_THAT(config.error().message, HasSubstr("tokenizer_config.json"));
 }
 
+// The library panics at a decoder that it can't read, and says so with a backtrace.
+TEST(TokenizerJson, WhatTheLibraryPanicsAtIsAnErrorOfTheFileAndPrintsNothing) {
+  std::string broken = read("tests/golden/llama/tokenizer.json");
+  const auto at = broken.find("\"use_regex\": true", broken.find("\"decoder\""));
+  ASSERT_NE(at, std::string::npos);
+  broken.replace(at + 16, 1, "m");
+  testing::internal::CaptureStderr();
+  const auto tokenizer = Tokenizer::from_json(broken, "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_FALSE(tokenizer);
+  EXPECT_THAT(tokenizer.error().message, HasSubstr("tokenizer.json: expected ident at line "));
+}
+
 TEST(TokenizerJson, TextThatIsNotUtf8IsRefused) {
   for (const std::string text : {"\xFF", "ok \xC3", "\xED\xA0\x80"}) {
     const auto ids = golden().encode(text, true);

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, Tokenizer};
 
 use crate::ffi::{SpecialNames, TokenTable};
+use crate::guard::guard_input;
 use crate::vocab::{self, VocabInput, METASPACE};
 
 /// How a token's spelling becomes bytes.
@@ -32,8 +33,10 @@ fn choice(value: Option<bool>) -> i8 {
 
 impl TextTokenizer {
     pub fn from_json(json: &[u8], config: &[u8]) -> Result<Self, String> {
-        let mut tokenizer =
-            Tokenizer::from_bytes(json).map_err(|e| format!("tokenizer.json: {e}"))?;
+        let mut tokenizer = guard_input(|| Tokenizer::from_bytes(json)).map_err(|e| {
+            let bad = serde_json::from_slice::<Value>(json).err();
+            format!("tokenizer.json: {}", bad.map_or(e, |bad| bad.to_string()))
+        })?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| format!("tokenizer.json: {e}"))?;
         let config: Value = if config.is_empty() {
