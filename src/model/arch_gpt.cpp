@@ -9,11 +9,11 @@ namespace quire {
 namespace {
 
 // "transformer.h.N.": LayerNorms ln_1 and ln_2, a plain MLP.
-ModelSpec gpt_decoder(const ModelConfig& config, std::string up, std::string down,
+ModelSpec gpt_decoder(const ModelConfig& config, const std::string& up, const std::string& down,
                       ActivationKind activation) {
   ModelSpec model = llama_like(config);
   set_layer_prefix(model, "transformer.h.");
-  use_plain_mlp(model, std::move(up), std::move(down), activation);
+  use_plain_mlp(model, up, down, activation);
   for (LayerSpec& layer : model.layers) {
     layer.input_norm.name = "ln_1";
     layer.mlp_norm.name = "ln_2";

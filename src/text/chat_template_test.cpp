@@ -200,6 +200,23 @@ TEST(ChatTemplate, ErrorsNameTheLine) {
   EXPECT_THAT(text.error().message, HasSubstr(":2"));
 }
 
+// The compiler recurses through these.
+TEST(ChatTemplate, LongChainsAreCompiledOrRefusedByTheirSize) {
+  const auto repeated = [](const char* text, int times) {
+    std::string out;
+    while (times-- > 0) out += text;
+    return out;
+  };
+  const std::string sum = "{{ 1" + repeated("+1", 40000) + " }}";
+  EXPECT_EQ(render(sum), "40001");
+  EXPECT_TRUE(ChatTemplate::create("{{ a" + repeated(".a", 100000) + " }}", special()));
+  const std::string branches = "{% if 0 %}" + repeated("{% elif 0 %}", 20000) + "{% endif %}";
+  EXPECT_EQ(render(branches), "");
+  const auto longer = ChatTemplate::create(std::string(300000, ' '), special());
+  ASSERT_FALSE(longer);
+  EXPECT_THAT(longer.error().message, HasSubstr("300000 bytes; the limit is 262144"));
+}
+
 TEST(ChatTemplate, BadJsonIsAnError) {
   for (const char* messages : {"[", "[{]", "\xFF"}) {
     const auto text = try_render(kChatMl, ChatTemplate::Input{.messages_json = messages});

@@ -446,6 +446,10 @@ TEST_F(GrammarTest, RefusedSchemasTellKeywordAndPath) {
   expect(R"({"format": "regex"})", "these can: date,");
   expect(R"({"required": "a"})", "list of property names");
   expect(R"({"multipleOf": 0})", "above 0");
+  for (const char* schema : {R"({"const": 9007199254740993})", R"({"minimum": 1e19})",
+                             R"({"enum": ["a", {"n": [-9007199254740993]}]})"}) {
+    expect(schema, "beyond 2^53 - 1");
+  }
   expect(R"({"allOf": []})", "empty list");
   expect("\"text\"", "must be an object or a boolean");
   expect("false", "nothing fits");

@@ -109,6 +109,19 @@ def test_truncated_safetensors(binary, tmp_path):
     fails_with(run_quire(binary, "serve", folder), "safetensors")
 
 
+def test_matrices_of_integers_are_refused(binary, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    source = ROOT / "tests" / "golden" / "llama"
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    whole = (source / "model.safetensors").read_bytes()
+    for name in (b"self_attn.q_proj.weight", b"mlp.down_proj.weight", b"embed_tokens.weight"):
+        at = whole.index(b'"F32"', whole.index(name))
+        (folder / "model.safetensors").write_bytes(whole[:at] + b'"I32"' + whole[at + 5:])
+        fails_with(run_quire(binary, "generate", folder, "--prompt", "hi"), name.decode(), "I32")
+
+
 def test_inspect_tells_what_a_file_contains(binary, model):
     done = run_quire(binary, "inspect", model)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,9 @@ use std::sync::Once;
 /// Messages of our own faults start with this; the C++ side gives them their own error code.
 const INTERNAL: &str = "internal error: ";
 
+/// Regular expressions, schemas and templates nest; their compilers recurse. Taken as it is used.
+const COMPILE_STACK_BYTES: usize = 256 << 20;
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
@@ -51,4 +54,20 @@ pub fn guard<T, E: Display>(body: impl FnOnce() -> Result<T, E>) -> Result<T, St
 /// For a library that panics at what it can't read: its fault is the input's.
 pub fn guard_input<T, E: Display>(body: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     guard(body).map_err(|e| e.strip_prefix(INTERNAL).map_or(e.clone(), str::to_string))
+}
+
+/// guard on a thread whose stack is large enough for whatever the limits of its callers let through.
+pub fn guard_on_large_stack<T: Send>(
+    body: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("compiler".to_string())
+            .stack_size(COMPILE_STACK_BYTES)
+            .spawn_scoped(scope, || guard(body));
+        match thread {
+            Ok(handle) => handle.join().unwrap_or_else(|_| Err(format!("{INTERNAL}panic"))),
+            Err(e) => Err(format!("{INTERNAL}no thread to compile with: {e}")),
+        }
+    })
 }

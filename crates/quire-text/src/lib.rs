@@ -14,7 +14,7 @@ mod vocab;
 use cxx::{CxxString, CxxVector};
 
 use grammar::{CompiledGrammar, GrammarMatcher, GrammarVocab};
-use guard::guard;
+use guard::{guard, guard_on_large_stack};
 use template::Template;
 use tokenizer::TextTokenizer;
 
@@ -188,7 +188,7 @@ fn special_names(tokenizer: &TextTokenizer) -> Result<ffi::SpecialNames, String>
 }
 
 fn template_new(source: &[u8], names: ffi::SpecialNames) -> Result<Box<Template>, String> {
-    guard(|| Template::new(source, names).map(Box::new))
+    guard_on_large_stack(|| Template::new(source, names).map(Box::new))
 }
 
 fn template_render(chat: &Template, input: &ffi::ChatInput) -> Result<String, String> {

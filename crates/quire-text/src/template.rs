@@ -19,6 +19,10 @@ struct Raised(String);
 /// refused. A chat of ten thousand messages takes a fraction of it.
 const MAX_INSTRUCTIONS: u64 = 30_000_000;
 
+/// The compiler recurses through chains of operators and of elif, a frame each few bytes: this bounds
+/// the stack that it takes. The longest templates of known models have 50 kB.
+const MAX_SOURCE_BYTES: usize = 256 << 10;
+
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -36,6 +40,12 @@ impl Template {
         let source = std::str::from_utf8(source).map_err(|e| {
             format!("chat template is not valid UTF-8 at offset {}", e.valid_up_to())
         })?;
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(format!(
+                "chat template has {} bytes; the limit is {MAX_SOURCE_BYTES}",
+                source.len()
+            ));
+        }
         let mut env = Environment::new();
         env.set_trim_blocks(true);
         env.set_lstrip_blocks(true);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "tensor/dequantize.h"
 #include "tensor/lossless.h"
 #include "tensor/quantize.h"
 
@@ -14,6 +15,15 @@ Status check_readable(const std::string& name, const TensorView& view) {
   if (can_dequantize(view.dtype)) return {};
   return make_error(ErrorCode::kUnsupported,
                     "tensor '{}' has type {}, which cannot be read as numbers", name,
+                    dtype_name(view.dtype));
+}
+
+// Matrices are not copied element by element: no double precision.
+Status check_matrix(const std::string& name, const TensorView& view) {
+  QUIRE_TRY(check_readable(name, view));
+  if (is_readable(view.dtype)) return {};
+  return make_error(ErrorCode::kUnsupported,
+                    "tensor '{}' has type {}; convert it to F32, F16 or BF16", name,
                     dtype_name(view.dtype));
 }
 
@@ -31,10 +41,10 @@ Result<WeightMatrix> WeightLoader::matrix(const Part& part, std::int64_t inputs,
                                           TensorView* source) {
   const Shape shape = part.transposed ? Shape{inputs, part.rows} : Shape{part.rows, inputs};
   QUIRE_ASSIGN(*source, weights_.require(part.name + ".weight", shape));
+  QUIRE_TRY(check_matrix(part.name + ".weight", *source));
   WeightMatrix matrix;
   matrix.view = *source;
   if (!part.transposed && part.order.empty()) return matrix;
-  QUIRE_TRY(check_readable(part.name + ".weight", *source));
   if (part.transposed) matrix = WeightMatrix::transposed(*source);
   if (!part.order.empty()) matrix = WeightMatrix::in_order(matrix.view, part.order);
   return matrix;
@@ -172,7 +182,7 @@ int WeightLoader::rank(const std::string& name) const {
 
 Result<TensorView> WeightLoader::view(const std::string& name, const Shape& shape) {
   QUIRE_ASSIGN(const TensorView view, weights_.require(name, shape));
-  QUIRE_TRY(check_readable(name, view));
+  QUIRE_TRY(check_matrix(name, view));
   return view;
 }
 

@@ -285,6 +285,10 @@ TEST(ChatRequest, Fields) {
                       {"top_logprobs", "\"2x\"", "top_logprobs"},
                       {"tools", "[]", "tools"},
                       {"tools", "[{\"type\": \"function\"}]", "tools"},
+                      {"tools",
+                       "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
+                       "{\"type\": \"integer\"}}}]",
+                       "tools[0].function.parameters.type"},
                       {"tool_choice", "\"none\"", ""},
                       {"tool_choice", "\"auto\"", ""},
                       {"tool_choice", "\"required\"", "tools"},

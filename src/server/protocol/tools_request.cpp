@@ -55,6 +55,20 @@ Result<std::string> name_of(const json::object& function, const std::string& whe
   return text;
 }
 
+// Arguments are an object.
+Status check_root(const json::object& schema, const std::string& where) {
+  const auto* type = schema.if_contains("type");
+  const auto is_object = [](const json::value& name) { return name == "object"; };
+  if (type == nullptr || is_object(*type)) return {};
+  if (const auto* names = type->if_array();
+      names != nullptr && std::any_of(names->begin(), names->end(), is_object)) {
+    return {};
+  }
+  return field_error(where + ".type",
+                     "`{}.type` must be \"object\", since arguments are one, but it is {}", where,
+                     json::serialize(*type));
+}
+
 Result<ToolFunction> read_function(const json::value& value, const std::string& where) {
   QUIRE_ASSIGN(const auto* function, function_of(value, where));
   ToolFunction out;
@@ -68,6 +82,7 @@ Result<ToolFunction> read_function(const json::value& value, const std::string& 
                          "`{}.parameters` must be a JSON Schema (an object), but it is {}", path,
                          json_kind(*parameters));
     }
+    QUIRE_TRY(check_root(parameters->get_object(), path + ".parameters"));
     out.parameters_json = json::serialize(*parameters);
   }
   if (const auto* strict = member(*function, "strict")) {

@@ -25,10 +25,9 @@ use llguidance::toktrie::{
 use llguidance::{Matcher, ParserFactory};
 
 pub use matcher::GrammarMatcher;
+use crate::guard::guard_on_large_stack;
 pub use source::{Options, Source};
 
-/// Regular expressions and schemas nest; the compiler recurses. Taken as it is used.
-const COMPILE_STACK_BYTES: usize = 256 << 20;
 /// One state takes one to two kilobytes, and each matcher has its own.
 const MAX_LEXER_STATES: usize = 50_000;
 
@@ -92,7 +91,7 @@ impl GrammarVocab {
     }
 
     pub fn compile(&self, source: &Source) -> Result<CompiledGrammar, String> {
-        on_large_stack(|| {
+        guard_on_large_stack(|| {
             let start = self.compile_source(source)?;
             Ok(CompiledGrammar {
                 start,
@@ -143,18 +142,5 @@ impl CompiledGrammar {
 /// The message without the compiler's notes on its own state.
 fn plain(message: &str) -> String {
     let end = message.find("\n<").unwrap_or(message.len());
-    message[..end].trim().to_string()
-}
-
-fn on_large_stack<T: Send>(body: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("grammar".to_string())
-            .stack_size(COMPILE_STACK_BYTES)
-            .spawn_scoped(scope, || crate::guard::guard(body));
-        match thread {
-            Ok(handle) => handle.join().unwrap_or_else(|_| Err("internal error: panic".into())),
-            Err(e) => Err(format!("internal error: no thread to compile a grammar: {e}")),
-        }
-    })
+    message[..end].trim().replace("NoExtensionBias", "nothing fits it, or what does never ends")
 }

@@ -11,7 +11,7 @@ use super::schema_draft::{self, Draft};
 use super::schema_formats;
 use super::schema_keywords::{self as keywords, Value as Kind};
 use super::schema_values::{
-    check_format, check_items, check_type, is_neutral, kind_name, percent_decode,
+    check_format, check_items, check_type, is_exact, is_neutral, kind_name, percent_decode,
 };
 
 /// The compiler recurses through nesting and references; see COMPILE_STACK_BYTES.
@@ -165,6 +165,11 @@ impl Checker<'_> {
             let why = format!("must be {want}, but it is {}", kind_name(value));
             Err(refusal(name, path, &why))
         };
+        let counts = matches!(kind, Kind::Any | Kind::NonEmptyList | Kind::Number | Kind::Limit);
+        if (counts || kind == Kind::Positive) && !is_exact(value) {
+            let why = "holds a number beyond 2^53 - 1, which can't be enforced exactly";
+            return Err(refusal(name, path, why));
+        }
         match kind {
             Kind::Annotation => return Ok(self.annotation(name, value)),
             Kind::Neutral if is_neutral(name, value) => return Ok(None),

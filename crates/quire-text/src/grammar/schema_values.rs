@@ -31,6 +31,20 @@ pub fn is_neutral(name: &str, value: &Value) -> bool {
     }
 }
 
+/// The compiler reckons in doubles and in 64-bit integers made from them: beyond this, a number would
+/// be another one in the answer.
+const EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// Whether all numbers within a value reach the answer as they are.
+pub fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_some_and(|n| n.abs() <= EXACT),
+        Value::Array(list) => list.iter().all(is_exact),
+        Value::Object(map) => map.values().all(is_exact),
+        _ => true,
+    }
+}
+
 /// A list of "items" is what older drafts call "prefixItems".
 pub fn check_items(map: &Map<String, Value>, path: &str) -> Result<(), String> {
     match map.get("items") {
