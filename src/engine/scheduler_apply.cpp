@@ -7,6 +7,7 @@
 #include "engine/scheduler.h"
 
 namespace quire {
+
 std::vector<SequenceUpdate> Scheduler::apply(const StepPlan& plan, const StepResult& result,
                                              double now_s) {
   std::vector<SequenceUpdate> updates;

@@ -7,6 +7,7 @@
 #include "engine/scheduler.h"
 
 namespace quire {
+
 // The first host begins with the prompt.
 void Scheduler::add_beam(Sequence& sequence) {
   const Request& request = sequence.request;

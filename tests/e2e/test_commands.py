@@ -96,13 +96,19 @@ def test_damaged_model_file(binary, tmp_path, damage):
     fails_with(run_quire(binary, "inspect", broken), "broken.gguf")
 
 
-def test_truncated_safetensors(binary, tmp_path):
+def folder_without_weights(tmp_path):
+    """A model's folder but for its weights, and these."""
     folder = tmp_path / "model"
     folder.mkdir()
     source = ROOT / "tests" / "golden" / "llama"
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((source / name).read_bytes())
     whole = (source / "model.safetensors").read_bytes()
+    return folder, whole
+
+
+def test_truncated_safetensors(binary, tmp_path):
+    folder, whole = folder_without_weights(tmp_path)
     (folder / "model.safetensors").write_bytes(whole[:len(whole) // 2])
     fails_with(run_quire(binary, "serve", folder), "model.safetensors")
     (folder / "model.safetensors").unlink()
@@ -110,12 +116,7 @@ def test_truncated_safetensors(binary, tmp_path):
 
 
 def test_matrices_of_integers_are_refused(binary, tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    source = ROOT / "tests" / "golden" / "llama"
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
-        (folder / name).write_bytes((source / name).read_bytes())
-    whole = (source / "model.safetensors").read_bytes()
+    folder, whole = folder_without_weights(tmp_path)
     for name in (b"self_attn.q_proj.weight", b"mlp.down_proj.weight", b"embed_tokens.weight"):
         at = whole.index(b'"F32"', whole.index(name))
         (folder / "model.safetensors").write_bytes(whole[:at] + b'"I32"' + whole[at + 5:])
