@@ -34,7 +34,7 @@ class Quire:
         self.binary = pathlib.Path(os.environ.get("QUIRE_BINARY", ROOT / "build" / "quire"))
         if not self.binary.exists():
             raise BenchError(f"{self.binary} is missing: run `make build`")
-        self.model, self.threads, self.flags, self.settings = model.gguf, threads, list(flags), " ".join(flags)
+        self.model, self.threads, self.flags, self.settings = model.path, threads, list(flags), " ".join(flags)
 
     def version(self):
         return run_command([self.binary, "--version"]).strip().replace("\n", ", ")
@@ -65,7 +65,9 @@ class LlamaCpp:
     SETTINGS = [(repack, flash) for repack in (1, 0) for flash in ("on", "off")]
 
     def __init__(self, model, threads):
-        self.folder, self.model, self.threads = find_llama_cpp(), model.gguf, threads
+        if model.path.is_dir():
+            raise BenchError("reads no folders of safetensors")
+        self.folder, self.model, self.threads = find_llama_cpp(), model.path, threads
         self.env = {"LD_LIBRARY_PATH": ":".join(p for p in (str(self.folder), os.environ.get("LD_LIBRARY_PATH")) if p)}
         self.tried = self._known_speeds(f"{self.folder} {model.name} {threads}")
         working = {s: speeds for s, speeds in self.tried.items() if isinstance(speeds, list)}

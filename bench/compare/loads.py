@@ -15,7 +15,7 @@ def text():
 
 def token_pool(model):
     """The text as token ids of this model."""
-    server = servers.quire(servers.quire_binary(), model.gguf, 1)
+    server = servers.quire(servers.quire_binary(), model.path, 1)
     try:
         body = json.dumps({"model": "m", "prompt": text(), "add_special_tokens": False}).encode()
         request = urllib.request.Request(f"{server.url}/tokenize", body, {"Content-Type": "application/json"})

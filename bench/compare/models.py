@@ -16,7 +16,8 @@ FETCHED = {
 }
 RANDOM_LIKE = {"135m": "smollm2-135m", "0.5b": "qwen2.5-coder-0.5b", "1b": "smollm2-135m"}
 RANDOM = [f"random-{size}-{kind}" for size in RANDOM_LIKE for kind in ("bf16", "q8_0", "q4_0")]
-NAMES = [*FETCHED, *RANDOM]
+AWQ = {f"{name}-awq": name for name in FETCHED}  # the same weights, quantized once more
+NAMES = [*FETCHED, *RANDOM, *AWQ]
 
 
 def tools_python():
@@ -29,8 +30,8 @@ def tools_python():
 @dataclass
 class Model:
     name: str
-    gguf: pathlib.Path
-    facts: dict  # of model_facts.py
+    path: pathlib.Path  # a GGUF file, or a folder (AWQ)
+    facts: dict         # of model_facts.py
 
     @property
     def weights(self):
@@ -54,7 +55,7 @@ def _random_gguf(name):
         print(f"{path.name}: writing random weights", flush=True)
         MADE_DIR.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        like = find(RANDOM_LIKE[size]).gguf
+        like = find(RANDOM_LIKE[size]).path
         subprocess.run([tools_python(), ROOT / "bench" / "compare" / "random_model.py", size, kind, like, partial], check=True)
         partial.rename(path)
     return path
@@ -67,8 +68,27 @@ def _fetched_gguf(name):
     return path
 
 
+def _awq(name):
+    """A folder in AWQ's format. Its facts are those of the GGUF file, less what the format changes."""
+    base = find(AWQ[name])
+    folder = MADE_DIR / f"{name}-hf"
+    if not (folder / "model.safetensors").exists():
+        print(f"{folder.name}: quantizing {base.name}", flush=True)
+        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "awq_folder.py", hf_folder(base), folder],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BenchError(f"{base.name} cannot be quantized:\n{done.stderr[-2000:]}")
+    group = json.loads((folder / "config.json").read_text())["quantization_config"]["group_size"]
+    facts = base.facts
+    bits = 4 + (16 + 4) / group  # a bfloat16 scale and a zero point for each group
+    size = int(facts["layers_macs"] * bits / 8) + 2 * facts["head_macs"]
+    return Model(name, folder, {**facts, "main_type": "AWQ", "weight_bytes": size})
+
+
 def find(name):
     """A model by its name in NAMES, or by the path of a GGUF file."""
+    if name in AWQ:
+        return _awq(name)
     if name in FETCHED:
         path = _fetched_gguf(name)
     elif name in RANDOM:
@@ -84,16 +104,18 @@ def find(name):
 
 
 def hf_folder(model):
-    """The model as a folder of bfloat16 weights, for vLLM."""
+    """The model as a folder for vLLM: of bfloat16 weights, or as it is where it is a folder already."""
+    if model.path.is_dir():
+        return model.path
     name = model.name
     for kind in ("q8_0", "q4_0"):
         name = name.replace(f"-{kind}", "-bf16")  # the same numbers, before they were quantized
     folder = MADE_DIR / f"{name}-hf"
     if not (folder / "config.json").exists():
         source = model if name == model.name else find(name)
-        print(f"{folder.name}: converting {source.gguf.name} for vLLM", flush=True)
-        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "gguf_to_hf.py", source.gguf, folder],
+        print(f"{folder.name}: converting {source.path.name} for vLLM", flush=True)
+        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "gguf_to_hf.py", source.path, folder],
                               capture_output=True, text=True)
         if done.returncode != 0:
-            raise BenchError(f"{source.gguf.name} cannot be converted for vLLM:\n{done.stderr[-2000:]}")
+            raise BenchError(f"{source.path.name} cannot be converted for vLLM:\n{done.stderr[-2000:]}")
     return folder

@@ -60,7 +60,7 @@ def divergence(reference, other):
 def llama_logits(run, folder, text):
     llama = engines.LlamaCpp(run.model, run.args.threads)
     out = folder / "llama.kld"
-    engines.run_command([llama.folder / "llama-perplexity", "-m", run.model.gguf, "-f", text, "-c", WINDOW, "-b", WINDOW, "-t", run.args.threads,
+    engines.run_command([llama.folder / "llama-perplexity", "-m", run.model.path, "-f", text, "-c", WINDOW, "-b", WINDOW, "-t", run.args.threads,
                          "--chunks", run.args.windows, "--kl-divergence-base", out, *llama.server_flags()], llama.env)
     return out
 
@@ -68,7 +68,7 @@ def llama_logits(run, folder, text):
 def quire_logits(run, folder, tokens, vocab, name, *flags):
     ids, out = folder / "tokens.bin", folder / f"{name}.bin"
     ids.write_bytes(tokens.tobytes())
-    engines.run_command([servers.quire_binary(), "bench-logits", "--model", run.model.gguf, "--threads", run.args.threads, "--tokens", ids,
+    engines.run_command([servers.quire_binary(), "bench-logits", "--model", run.model.path, "--threads", run.args.threads, "--tokens", ids,
                          "--window", WINDOW, "--out", out, *flags])
     return np.memmap(out, np.float32, "r").reshape(-1, vocab)
 

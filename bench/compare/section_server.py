@@ -18,13 +18,13 @@ def open_servers(run, slots, tokens, quire_flags=(), llama_flags=(), vllm_flags=
 
     def llama():
         flags = engines.LlamaCpp(model, args.threads).server_flags()
-        return servers.llama_cpp(model.gguf, args.threads, slots, tokens, [*flags, *llama_flags])
+        return servers.llama_cpp(model.path, args.threads, slots, tokens, [*flags, *llama_flags])
 
     def vllm():
         engines.find_vllm()
         return servers.vllm(models.hf_folder(model), args.threads, tokens, args.vllm_compiled, args.vllm_bind, vllm_flags)
 
-    makers = {"Quire": lambda: servers.quire(servers.quire_binary(), model.gguf, args.threads,
+    makers = {"Quire": lambda: servers.quire(servers.quire_binary(), model.path, args.threads,
                                              ["--max-model-len", tokens, *args.quire_flags.split(), *quire_flags]),
               "llama.cpp": llama, "vLLM": vllm}
     found = {}
@@ -88,7 +88,7 @@ def shared_prefix(run):
     pool, clients, count = loads.token_pool(run.model), 32, 64
     tokens = 1024 + 64 + 32 + 8
     sides = open_servers(run, clients, tokens)
-    plain = servers.quire(servers.quire_binary(), run.model.gguf, run.args.threads,
+    plain = servers.quire(servers.quire_binary(), run.model.path, run.args.threads,
                           ["--max-model-len", tokens, "--no-enable-prefix-caching", *run.args.quire_flags.split()])
     sides["Quire, no caching"] = plain
     settings = settings_of(sides)

@@ -73,8 +73,8 @@ def measure(run):
     sides = section_server.open_servers(run, STREAMS + 1, tokens, quire_flags=flags)
     if "llama.cpp" in sides:
         flags = engines.LlamaCpp(run.model, run.args.threads).server_flags()
-        sides["llama.cpp -b 64"] = servers.llama_cpp(run.model.gguf, run.args.threads, STREAMS + 1, tokens, [*flags, "-b", 64, "-ub", 64])
-    unlimited = servers.quire(servers.quire_binary(), run.model.gguf, run.args.threads,
+        sides["llama.cpp -b 64"] = servers.llama_cpp(run.model.path, run.args.threads, STREAMS + 1, tokens, [*flags, "-b", 64, "-ub", 64])
+    unlimited = servers.quire(servers.quire_binary(), run.model.path, run.args.threads,
                               ["--max-model-len", tokens, "--max-step-ratio", 0, *run.args.quire_flags.split()])
     sides = {"Quire": sides.pop("Quire"), "Quire, no limit": unlimited, **sides}
     settings = section_server.settings_of(sides)

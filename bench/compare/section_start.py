@@ -17,11 +17,11 @@ def makers(run):
     model, args = run.model, run.args
     tokens = PROMPT + ANSWER + 8
     flags = ["--max-num-seqs", CLIENTS, "--max-model-len", tokens, *args.quire_flags.split()]
-    found = {"Quire": lambda **more: servers.quire(servers.quire_binary(), model.gguf, args.threads, flags, **more)}
+    found = {"Quire": lambda **more: servers.quire(servers.quire_binary(), model.path, args.threads, flags, **more)}
     if "llama.cpp" in args.peers:
         try:
             best = engines.LlamaCpp(model, args.threads).server_flags()
-            found["llama.cpp"] = lambda **more: servers.llama_cpp(model.gguf, args.threads, CLIENTS, tokens, best, **more)
+            found["llama.cpp"] = lambda **more: servers.llama_cpp(model.path, args.threads, CLIENTS, tokens, best, **more)
         except BenchError as e:
             run.missing["llama.cpp"] = str(e)
     if "vLLM" in args.peers:
