@@ -188,17 +188,17 @@ class Backend {
   virtual void store_kv(const float* k, std::int64_t k_stride, const float* v,
                         std::int64_t v_stride, const AttentionBatch& batch,
                         const AttentionParams& params, KvCache& cache) = 0;
-  // qkv: [rows, (q_heads + 2 kv_heads) * head_dim]: q, then k, then v. Rotates q and k in place
-  // (rotary_dim 0: not at all), then stores k and v of every row in the cache: rope and store_kv in
-  // one.
-  virtual void rope_and_store(float* qkv, const float* cos, const float* sin,
-                              std::int32_t rotary_dim, bool interleaved,
-                              const AttentionBatch& batch, const AttentionParams& params,
-                              KvCache& cache) = 0;
   // q: rows with stride q_stride (the qkv buffer); out: [rows, q_heads * v_head_dim]. Causal; K and
   // V come from the cache only, also for this step's own rows.
   virtual void attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
                          const AttentionParams& params, const KvCache& cache, float* out) = 0;
+  // rope, store_kv and attention in one.  qkv: [rows, (q_heads + 2 kv_heads) * head_dim]: q, then
+  // k, then v; q and k turn by cos and sin, [rows, rotary_dim / 2] (rotary_dim 0: not at all). What
+  // qkv holds afterwards is not defined.
+  virtual void rope_and_attend(float* qkv, const float* cos, const float* sin,
+                               std::int32_t rotary_dim, bool interleaved,
+                               const AttentionBatch& batch, const AttentionParams& params,
+                               KvCache& cache, float* out) = 0;
   virtual void copy_blocks(std::span<const BlockCopy> copies, KvCache& cache) = 0;
   // Runs fn(0..count-1), spread over the kernel threads (sampling, log-softmax). fn must not call
   // the backend.

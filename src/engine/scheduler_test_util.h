@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/rows_apart_test_util.h"
 #include "engine/scheduler.h"
 
 namespace quire {
@@ -70,6 +71,7 @@ class FakeExecutor {
   }
 
   StepResult run(const StepPlan& plan) {
+    expect_decoding_rows_apart(plan, static_cast<std::int32_t>(block_size_));
     for (const SlotId slot : plan.removed) EXPECT_EQ(slots_.erase(slot), 1u);
     for (const auto& added : plan.added) {
       std::vector<TokenId> known = *added.prompt;

@@ -6,7 +6,7 @@
 // bits.
 #include <algorithm>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/attention_call.h"
 #include "base/trace.h"
 
 namespace quire {
@@ -20,59 +20,15 @@ constexpr std::int64_t kManyBlocksPerThread = 8;
 // Multiply-adds below which waking the other threads costs more than it brings.
 constexpr std::int64_t kMinParallelAttention = 1 << 15;
 
-// A state of `vectors` query vectors in memory of state_floats(vectors).
-std::int64_t state_floats(std::int64_t vectors, std::int64_t v_head_dim) {
-  return round_up_16(vectors) * 2 + vectors * round_up_16(v_head_dim);
-}
-SoftmaxState state_at(float* p, std::int64_t vectors) {
-  const std::int64_t padded = round_up_16(vectors);
-  return {p, p + padded, p + 2 * padded};
-}
-
 }  // namespace
-
-struct CpuBackend::AttentionCall {
-  const float* q;
-  std::int64_t q_stride;
-  const AttentionBatch& batch;
-  const AttentionParams& params;
-  const CpuKvCache& cache;
-  float* out;
-  // The state before any key: with a sink, that of a key with the sink's logit and no value.
-  void start_state(const SoftmaxState& state, std::int64_t unit, std::int64_t vectors) const {
-    std::fill(state.acc, state.acc + vectors * round_up_16(params.v_head_dim), 0.0f);
-    for (std::int64_t i = 0; i < vectors; ++i) {
-      const bool sink = params.sinks != nullptr;
-      state.max[i] = sink ? params.sinks[first_head(unit) + i % heads(unit)] : kNoScore;
-      state.sum[i] = sink ? 1.0f : 0.0f;
-    }
-  }
-  // Query heads of one KV head are taken kMaxQueryVectors at a time.
-  std::int64_t heads_per_kv() const { return params.q_heads / params.kv_heads; }
-  std::int64_t chunk_heads() const {
-    return std::min<std::int64_t>(heads_per_kv(), kMaxQueryVectors);
-  }
-  std::int64_t chunks() const { return (heads_per_kv() + chunk_heads() - 1) / chunk_heads(); }
-  std::int64_t rows_per_block() const { return kMaxQueryVectors / chunk_heads(); }
-  std::int64_t units() const { return params.kv_heads * chunks(); }  // work items of one row block
-  std::int64_t vectors_per_slot() const { return rows_per_block() * chunk_heads(); }
-  std::int64_t kv_head(std::int64_t unit) const { return unit / chunks(); }
-  std::int64_t first_head(std::int64_t unit) const {
-    return kv_head(unit) * heads_per_kv() + unit % chunks() * chunk_heads();
-  }
-  std::int64_t heads(std::int64_t unit) const {
-    return std::min(chunk_heads(), heads_per_kv() - unit % chunks() * chunk_heads());
-  }
-};
 
 void CpuBackend::reserve_attention(const CpuKvCache& cache) {
   std::int64_t scratch = 0, state = 0, spans = 0;
   for (std::size_t g = 0; g < cache.geometry.groups.size(); ++g) {
     const KvGroup& group = cache.geometry.groups[g];
     const std::int64_t one_state = state_floats(kMaxQueryVectors, group.v_head_dim);
-    // Kernel scratch, the running state, and the state of one span.
-    scratch = std::max(scratch,
-                       attention_scratch_floats(group.head_dim, group.v_head_dim) + 2 * one_state);
+    scratch = std::max(scratch, heads_offset(group.head_dim, group.v_head_dim) +
+                                    (kMaxQueryVectors + 1) * std::int64_t{group.head_dim});
     state = std::max(state, one_state);
     const std::int64_t positions = std::int64_t{cache.num_blocks[g]} * cache.geometry.block_size;
     spans = std::max(spans, positions / kKvSpan + 2);
@@ -158,15 +114,18 @@ void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, bool
   const std::int64_t unit = item % call.units(), v_head_dim = call.params.v_head_dim;
   AttentionItem work = make_item(call, block, unit, scratch);
   const std::int64_t vectors = std::int64_t{work.rows} * work.heads;
-  float* const states = scratch + attention_scratch_floats(call.params.head_dim, v_head_dim);
+  float* const states = scratch + states_offset(call.params.head_dim, v_head_dim);
   const SoftmaxState state = state_at(states, kMaxQueryVectors);
   const SoftmaxState next =
       state_at(states + state_floats(kMaxQueryVectors, v_head_dim), kMaxQueryVectors);
+  KvStore store;
+  if (call.fresh != nullptr) enter_row(call, block, unit, &work, &store);
   call.start_state(state, unit, vectors);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     work.span = block.first_span + i;
-    if (more && i + 1 == block.num_spans)
-      work.next_base = make_item(call, block, unit + 1, scratch).kv.base;
+    const bool last = i + 1 == block.num_spans;
+    if (call.fresh != nullptr && last) work.store = &store;
+    if (more && last) work.next_base = make_item(call, block, unit + 1, scratch).kv.base;
     kernels_.vec.attention_span(work, next);
     kernels_.vec.attention_merge(next, vectors, v_head_dim, state);
   }
@@ -186,6 +145,11 @@ void CpuBackend::attend_span(const AttentionCall& call, std::int64_t item, float
   const RowBlock& block = row_blocks_[static_cast<std::size_t>(found - span_ends_.begin())];
   AttentionItem work = make_item(call, block, unit, scratch);
   work.span = block.first_span + (span - block.first_slot / call.units());
+  KvStore store;
+  if (call.fresh != nullptr) {
+    enter_row(call, block, unit, &work, &store);
+    if (work.span + 1 == block.first_span + block.num_spans) work.store = &store;
+  }
   const std::int64_t slot_floats = state_floats(call.vectors_per_slot(), call.params.v_head_dim);
   kernels_.vec.attention_span(
       work, state_at(partials_.as<float>() + item * slot_floats, call.vectors_per_slot()));
@@ -211,8 +175,12 @@ void CpuBackend::merge_spans(const AttentionCall& call, std::int64_t item, float
 void CpuBackend::attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
                            const AttentionParams& params, const KvCache& kv_cache, float* out) {
   const TraceSpan span(TraceKind::kAttention, batch.row_begin.back());
-  const AttentionCall call{q,  q_stride, batch, params, static_cast<const CpuKvCache&>(kv_cache),
-                           out};
+  attend({q, q_stride, batch, params, static_cast<const CpuKvCache&>(kv_cache), out});
+}
+
+void CpuBackend::attend(const AttentionCall& call) {
+  const AttentionBatch& batch = call.batch;
+  const AttentionParams& params = call.params;
   plan_attention(call);
   if (row_blocks_.empty()) return;
   const auto blocks = static_cast<std::int64_t>(row_blocks_.size());

@@ -95,9 +95,9 @@ class Player {
     params.scale = 0.2f;
     params.window = case_.window;
     params.layer = 1;
-    backend_->rope_and_store(qkv_.data(), cos.data(), sin.data(), 8, false, batch, params, *cache_);
     std::vector<float> result(positions_.size() * static_cast<std::size_t>(out_width()));
-    backend_->attention(qkv_.data(), width(), batch, params, *cache_, result.data());
+    backend_->rope_and_attend(qkv_.data(), cos.data(), sin.data(), 8, false, batch, params, *cache_,
+                              result.data());
     const auto from = result.begin() + static_cast<std::ptrdiff_t>(first) * out_width();
     out->insert(out->end(), from, from + (end - begin) * out_width());
   }

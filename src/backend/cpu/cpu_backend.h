@@ -98,11 +98,11 @@ class CpuBackend final : public Backend {
   void store_kv(const float* k, std::int64_t k_stride, const float* v, std::int64_t v_stride,
                 const AttentionBatch& batch, const AttentionParams& params,
                 KvCache& cache) override;
-  void rope_and_store(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
-                      bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
-                      KvCache& cache) override;
   void attention(const float* q, std::int64_t q_stride, const AttentionBatch& batch,
                  const AttentionParams& params, const KvCache& cache, float* out) override;
+  void rope_and_attend(float* qkv, const float* cos, const float* sin, std::int32_t rotary_dim,
+                       bool interleaved, const AttentionBatch& batch, const AttentionParams& params,
+                       KvCache& cache, float* out) override;
   void copy_blocks(std::span<const BlockCopy> copies, KvCache& cache) override;
   void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& fn) override;
 
@@ -149,15 +149,24 @@ class CpuBackend final : public Backend {
                   const AttentionParams& params, CpuKvCache& cache, std::int64_t begin,
                   std::int64_t end);
 
-  // attention.cpp
+  // rope_and_attend.cpp
+  struct NewRows;
+  void rope_and_store(float* qkv, std::int64_t stride, const NewRows& rows,
+                      const AttentionBatch& batch, const AttentionParams& params);
+  bool rows_apart(const AttentionBatch& batch, const KvCache& cache);
   struct AttentionCall;
   struct RowBlock {  // rows of one sequence that are one work item for each KV head
     std::int32_t sequence, first_row, rows;
     std::int32_t first_span, num_spans;
     std::int64_t first_slot;  // of its partial states, when spans go to different threads
   };
+  void enter_row(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
+                 AttentionItem* item, KvStore* store) const;
+
+  // attention.cpp
   void reserve_attention(const CpuKvCache& cache);
   void plan_attention(const AttentionCall& call);
+  void attend(const AttentionCall& call);
   AttentionItem make_item(const AttentionCall& call, const RowBlock& block, std::int64_t unit,
                           float* scratch) const;
   void attend_whole(const AttentionCall& call, std::int64_t item, bool more, float* scratch);
@@ -179,7 +188,8 @@ class CpuBackend final : public Backend {
   std::vector<std::int64_t> span_ends_;  // cumulated spans of row_blocks_
   Buffer attention_scratch_;             // per thread
   std::int64_t attention_scratch_floats_ = 0;
-  Buffer partials_;  // states of spans, f32
+  Buffer partials_;                   // states of spans, f32
+  std::vector<std::int32_t> writer_;  // by block: zeros, except inside rows_apart
   alignas(64) std::atomic<std::int64_t> next_item_{0};
   alignas(64) std::atomic<std::int64_t> next_merge_{0};
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/attention_call.h"
 #include "backend/cpu/cpu_backend.h"
 #include "base/trace.h"
 
@@ -20,16 +21,11 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   for (std::size_t g = 0; g < geometry.groups.size(); ++g) {
     cache->groups.emplace_back(static_cast<std::size_t>(geometry.block_bytes(g) * num_blocks[g]));
   }
+  const std::int32_t most_blocks = *std::max_element(num_blocks.begin(), num_blocks.end());
+  writer_.resize(std::max(writer_.size(), static_cast<std::size_t>(most_blocks)));
   reserve_attention(*cache);
   return cache;
 }
-
-// K and V of the step's rows: row r at k + r * k_stride, heads following each other.
-struct CpuBackend::KvSource {
-  const float* k;
-  const float* v;
-  std::int64_t k_stride, v_stride;
-};
 
 // Stores rows [begin, end), in runs that lie in one block.
 void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
@@ -74,28 +70,6 @@ void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
       std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
   for_rows(batch.row_begin.back(), elements, [&](std::int64_t begin, std::int64_t end) {
     store_rows({k, v, k_stride, v_stride}, batch, params, cache, begin, end);
-  });
-}
-
-void CpuBackend::rope_and_store(float* qkv, const float* cos, const float* sin,
-                                std::int32_t rotary_dim, bool interleaved,
-                                const AttentionBatch& batch, const AttentionParams& params,
-                                KvCache& kv_cache) {
-  const TraceSpan span(TraceKind::kRopeAndStore, batch.row_begin.back());
-  auto& cache = static_cast<CpuKvCache&>(kv_cache);
-  const std::int64_t half = rotary_dim / 2, head_dim = params.head_dim;
-  const std::int64_t rotated_heads = params.q_heads + params.kv_heads;
-  const std::int64_t v_begin = rotated_heads * head_dim;
-  const std::int64_t stride = v_begin + std::int64_t{params.kv_heads} * params.v_head_dim;
-  for_rows(batch.row_begin.back(), stride, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; rotary_dim > 0 && r < end; ++r) {
-      for (std::int64_t h = 0; h < rotated_heads; ++h) {
-        kernels_.vec.rope(qkv + r * stride + h * head_dim, cos + r * half, sin + r * half,
-                          rotary_dim, interleaved);
-      }
-    }
-    store_rows({qkv + params.q_heads * head_dim, qkv + v_begin, stride, stride}, batch, params,
-               cache, begin, end);
   });
 }
 

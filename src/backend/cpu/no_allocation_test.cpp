@@ -29,7 +29,9 @@ TEST(CpuBackend, AStepAllocatesNothing) {
   std::vector<float> x(kRows * kHidden), qkv(kRows * kWidth), out(kRows * kHidden);
   std::vector<float> cos(kRows * kDim / 2), sin(cos.size());
   const std::int32_t rows[] = {0, 1, kRows}, starts[] = {1500, 0}, begins[] = {0, 50, 100};
-  const AttentionBatch batch{rows, starts, blocks, begins};
+  const std::int32_t decoding_rows[] = {0, 1, 2};
+  const AttentionBatch batch{rows, starts, blocks, begins},
+      decoding{decoding_rows, starts, blocks, begins};
   AttentionParams params;
   params.q_heads = kHeads;
   params.kv_heads = kKvHeads;
@@ -42,8 +44,9 @@ TEST(CpuBackend, AStepAllocatesNothing) {
     backend->norm(testing_support::rms_norm(table.data(), kHidden), x.data(), kRows, x.data());
     backend->rope_table(positions, frequencies, 1.0, cos.data(), sin.data());
     backend->linear(x.data(), kRows, **linear, qkv.data(), Epilogue::kStore, 0);
-    backend->rope_and_store(qkv.data(), cos.data(), sin.data(), kDim, false, batch, params, *cache);
-    backend->attention(qkv.data(), kWidth, batch, params, *cache, out.data());
+    for (const AttentionBatch& rows_of : {batch, decoding})
+      backend->rope_and_attend(qkv.data(), cos.data(), sin.data(), kDim, false, rows_of, params,
+                               *cache, out.data());
     backend->activate({}, qkv.data(), kRows, kHidden, out.data());
     backend->copy_blocks(std::span(&copy, 1), *cache);
   }

@@ -66,8 +66,8 @@ TEST(CpuBackendTrace, EveryOperationIsRecorded) {
   backend->rope_table(positions, frequencies, 1.0, cos.data(), sin.data());
   backend->rope({cos.data(), sin.data(), kDim, false, kHeads, kDim, kHidden}, kRows, x.data());
   backend->store_kv(qkv.data(), kWidth, qkv.data(), kWidth, batch, params, *cache);
-  backend->rope_and_store(qkv.data(), cos.data(), sin.data(), kDim, false, batch, params, *cache);
-  backend->attention(qkv.data(), kWidth, batch, params, *cache, out.data());
+  backend->rope_and_attend(qkv.data(), cos.data(), sin.data(), kDim, false, batch, params, *cache,
+                           out.data());
   backend->copy_blocks(std::span(&copy, 1), *cache);
   backend->parallel_for(2, [](std::int64_t) {});
   const std::vector<TraceThread> threads = take_trace();

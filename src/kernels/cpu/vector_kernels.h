@@ -60,6 +60,20 @@ struct SoftmaxState {
   float* acc = nullptr;
 };
 
+// One position run inside one block: `rows` rows go to offsets [offset, offset + rows).
+struct KvStore {
+  const float* k = nullptr;  // row r at k + r * k_stride: [head_dim]
+  const float* v = nullptr;  // row r at v + r * v_stride: [v_head_dim], which may be 0
+  std::int64_t k_stride = 0, v_stride = 0;
+  std::int32_t rows = 0;
+  std::byte* block = nullptr;  // this layer's and KV head's part of the block
+  std::int32_t block_size = 0, offset = 0;
+  std::int32_t head_dim = 0, v_head_dim = 0;
+  // Values are rounded to nearest even; kI8: x * (127 / max|x|) of the token's head, clamped to
+  // +-127, scale max|x| / 127; max|x| < kTinyKv: all 0.
+  DType dtype = DType::kBF16;
+};
+
 // One work item: rows that follow each other in one sequence, all query heads of one KV head, one
 // span of keys. Query vector i is row i / heads, head i % heads.
 struct AttentionItem {
@@ -74,23 +88,13 @@ struct AttentionItem {
   float soft_cap = 0.0f;         // a score becomes cap * tanh(score / cap); 0: off
   const float* alibi = nullptr;  // [heads]: slope * (key - row) is added to a score; null: off
   std::int64_t span = 0;         // keys [span * kKvSpan, (span + 1) * kKvSpan)
+  // K and V of the only row, stored before the tile that they lie in is read; null: they are there.
+  // So late, because until then stores to lines that are far away hold up loads of other blocks,
+  // which lie at the same place in their pages.
+  const KvStore* store = nullptr;
   const std::byte* next_base = nullptr;  // a hint: kv.base of the item that this thread takes next,
                                          // with the same blocks and keys; null: unknown
   float* scratch = nullptr;              // attention_scratch_floats(), 64-byte aligned
-};
-
-// One position run inside one block: `rows` rows go to offsets [offset, offset + rows).
-struct KvStore {
-  const float* k = nullptr;  // row r at k + r * k_stride: [head_dim]
-  const float* v = nullptr;  // row r at v + r * v_stride: [v_head_dim], which may be 0
-  std::int64_t k_stride = 0, v_stride = 0;
-  std::int32_t rows = 0;
-  std::byte* block = nullptr;  // this layer's and KV head's part of the block
-  std::int32_t block_size = 0, offset = 0;
-  std::int32_t head_dim = 0, v_head_dim = 0;
-  // Values are rounded to nearest even; kI8: x * (127 / max|x|) of the token's head, clamped to
-  // +-127, scale max|x| / 127; max|x| < kTinyKv: all 0.
-  DType dtype = DType::kBF16;
 };
 
 // f32 tiles of K and V, scaled queries, scores.

@@ -135,17 +135,17 @@ void Attention::scale_by_position(Backend& backend, Workspace& workspace, const 
                      qkv_->outputs, projected);
 }
 
-void Attention::prepare(Backend& backend, Workspace& workspace, const MixerContext& context,
-                        const AttentionParams& params, const RopeTable& rope,
-                        float* projected) const {
+void Attention::attend(Backend& backend, Workspace& workspace, const MixerContext& context,
+                       const AttentionParams& params, const RopeTable& rope, float* projected,
+                       float* mixed) const {
   const std::int64_t rows = context.input.rows(), stride = qkv_->outputs;
   const AttentionBatch& batch = context.input.groups[static_cast<std::size_t>(params.group)];
   if (!spec_.norm_after_rope) norm_heads(backend, rows, projected);
   if (spec_.clip_qkv > 0) backend.map(MapKind::kClamp, spec_.clip_qkv, projected, rows, stride);
   if (spec_.temperature_scale != 0) scale_by_position(backend, workspace, context.input, projected);
   if (!spec_.norm_after_rope && !spec_.output_gate) {
-    backend.rope_and_store(projected, rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, batch,
-                           params, context.cache);
+    backend.rope_and_attend(projected, rope.cos, rope.sin, rope.rotary_dim, rope.interleaved, batch,
+                            params, context.cache, mixed);
     return;
   }
   if (rope.rotary_dim > 0) {
@@ -158,6 +158,7 @@ void Attention::prepare(Backend& backend, Workspace& workspace, const MixerConte
   const float* const k = projected + std::int64_t{spec_.q_heads} * spec_.head_dim;
   const float* const v = k + std::int64_t{spec_.kv_heads} * spec_.head_dim;
   backend.store_kv(k, stride, v, stride, batch, params, context.cache);
+  backend.attention(projected, stride, batch, params, context.cache, mixed);
 }
 
 void Attention::forward(Backend& backend, Workspace& workspace, const MixerContext& context,
@@ -166,15 +167,13 @@ void Attention::forward(Backend& backend, Workspace& workspace, const MixerConte
   AttentionParams params = params_;
   params.group = kv_group_index;
   params.layer = kv_layer;
-  const AttentionBatch& batch = context.input.groups[static_cast<std::size_t>(params.group)];
   const RopeTable rope =
       spec_.rope >= 0 ? context.ropes[static_cast<std::size_t>(spec_.rope)] : RopeTable{};
   const std::size_t mark = workspace.mark();
   float* projected = workspace.take<float>(rows * qkv_->outputs);
   float* mixed = workspace.take<float>(rows * output_->inputs);  // [rows, q_heads * v_head_dim]
   backend.linear(x, rows, *qkv_, projected, Epilogue::kStore);
-  prepare(backend, workspace, context, params, rope, projected);
-  backend.attention(projected, qkv_->outputs, batch, params, context.cache, mixed);
+  attend(backend, workspace, context, params, rope, projected, mixed);
   if (spec_.output_gate) {
     const std::int64_t gate = std::int64_t{spec_.q_heads + 2 * spec_.kv_heads} * spec_.head_dim;
     backend.sigmoid_mul(projected + gate, qkv_->outputs, rows, output_->inputs, mixed);

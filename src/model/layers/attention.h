@@ -24,9 +24,11 @@ class Attention final : public Mixer {
   std::optional<KvGroup> kv_group() const override;
 
  private:
-  // Norms, positions and the cache, one after the other.  projected: [rows, q | k | v | gate]
-  void prepare(Backend& backend, Workspace& workspace, const MixerContext& context,
-               const AttentionParams& params, const RopeTable& rope, float* projected) const;
+  // Norms, positions, the cache and attention.  projected: [rows, q | k | v | gate]; mixed: [rows,
+  // q_heads * v_head_dim]
+  void attend(Backend& backend, Workspace& workspace, const MixerContext& context,
+              const AttentionParams& params, const RopeTable& rope, float* projected,
+              float* mixed) const;
   void norm_heads(Backend& backend, std::int64_t rows, float* projected) const;
   void scale_by_position(Backend& backend, Workspace& workspace, const ModelInput& input,
                          float* projected) const;

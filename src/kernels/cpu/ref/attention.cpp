@@ -87,6 +87,7 @@ void add_tile(const AttentionItem& item, const Query& query, std::int64_t tile, 
 void attention_span(const AttentionItem& item, const SoftmaxState& state) {
   const std::int64_t padded = round_up_16(item.kv.v_head_dim);
   const std::int64_t span_begin = item.span * kKvSpan, span_end = span_begin + kKvSpan;
+  if (item.store != nullptr) store_kv(*item.store);
   for (std::int64_t i = 0; i < std::int64_t{item.rows} * item.heads; ++i) {
     const std::int64_t pos = item.first_pos + i / item.heads;
     const std::int64_t head = i % item.heads;

@@ -5,6 +5,7 @@
 
 namespace quire::ref {
 
+void store_kv(const KvStore& s);
 void attention_span(const AttentionItem& item, const SoftmaxState& state);
 void attention_merge(const SoftmaxState& next, std::int64_t vectors, std::int64_t v_head_dim,
                      const SoftmaxState& state);

@@ -74,7 +74,7 @@ static void store_kv_i8(const KvStore& s) {
         store_codes(s.v + r * s.v_stride, s.v_head_dim, v + at * s.v_head_dim, 1);
   }
 }
-static void store_kv(const KvStore& s) {
+void store_kv(const KvStore& s) {
   switch (s.dtype) {
     case DType::kF32:
       return store_kv_as<float>(s, [](float f) { return f; });

@@ -210,6 +210,7 @@ static void attention_span(const AttentionItem& item, const SoftmaxState& state)
   for (int64_t tile = begin / kKvTile * kKvTile; tile < end; tile += kKvTile) {
     const TileKeys keys{tile, upper(begin, tile), lower(end, tile + kKvTile), begin,
                         end,  item.next_base};
+    if (item.store != nullptr && tile + kKvTile >= end) store_kv(*item.store);
     if (item.kv.dtype == DType::kI8)
       attend_tile_i8(item, t, keys, cached, state);
     else if (item.kv.dtype == DType::kF32)
