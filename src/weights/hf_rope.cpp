@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/log.h"
 #include "weights/checked.h"
 #include "weights/hf_parts.h"
 
@@ -188,11 +189,31 @@ Status read_one_rope(const HfSource& source, const json::object* scaling, const 
   return {};
 }
 
+// A file with both spellings is read by the newer one; what the older one says otherwise is told.
+void warn_of_unread(const JsonFields& top) {
+  const json::value* newer = top.find("rope_parameters");
+  const json::value* older = top.find("rope_scaling");
+  if (newer == nullptr || older == nullptr || !newer->is_object() || !older->is_object()) return;
+  const json::object* read = &newer->get_object();
+  if (const json::value* full = read->if_contains("full_attention"); full && full->is_object())
+    read = &full->get_object();
+  for (const auto& entry : older->get_object()) {
+    const json::value* value =
+        read->if_contains(entry.key() == "type" ? json::string_view("rope_type") : entry.key());
+    if (value != nullptr && *value == entry.value()) continue;
+    return log_warning(
+        "{}: \"rope_parameters\" is read; \"rope_scaling\", which differs from it in "
+        "\"{}\", is not",
+        top.name(), std::string_view(entry.key()));
+  }
+}
+
 }  // namespace
 
 Status read_hf_rope(const HfSource& source, ModelConfig* config) {
   if (!source.family.rotary) return {};
   const JsonFields& top = source.fields;
+  warn_of_unread(top);
   QUIRE_ASSIGN(const json::object* scaling,
                top.get_object(spelled(top, {"rope_parameters", "rope_scaling"})));
   const json::value* full = scaling == nullptr ? nullptr : scaling->if_contains("full_attention");

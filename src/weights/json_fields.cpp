@@ -1,8 +1,11 @@
 #include "weights/json_fields.h"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
+#include <unordered_set>
+#include <vector>
 
 #include "weights/checked.h"
 
@@ -69,6 +72,27 @@ Result<json::object> parse_json_object(std::string_view text, std::string_view n
     return make_error(ErrorCode::kBadFile, "{}: the JSON is not an object", name);
   }
   return std::move(value.get_object());
+}
+
+Status check_unique_keys(std::string_view text, std::string_view name) {
+  std::vector<std::unordered_set<std::string_view>> keys;  // of each object or list that is open
+  std::string_view last;                                   // text
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '{' || c == '[') {
+      keys.emplace_back();
+    } else if ((c == '}' || c == ']') && !keys.empty()) {
+      keys.pop_back();
+    } else if (c == ':' && !keys.empty()) {
+      if (keys.back().insert(last).second) continue;
+      return make_error(ErrorCode::kBadFile, "{}: \"{}\" appears twice", name, printable(last));
+    } else if (c == '"') {
+      const std::size_t begin = ++i;
+      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+      last = text.substr(begin, std::min(i, text.size()) - begin);
+    }
+  }
+  return {};
 }
 
 void merge_json(const json::object& over, json::object* base) {

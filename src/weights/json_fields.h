@@ -20,6 +20,9 @@ namespace quire {
 // {"__float__": "Infinity"}.
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view name);
 
+// Of valid JSON: no object has a key twice, of which parsing would keep the last.
+Status check_unique_keys(std::string_view text, std::string_view name);
+
 // Lays `over` over *base: its values replace, but objects on both sides merge. null stays as null.
 void merge_json(const boost::json::object& over, boost::json::object* base);
 

@@ -185,6 +185,7 @@ using ShardMap = std::map<std::string, std::vector<std::string>>;
 Result<ShardMap> read_index(const std::string& path) {
   QUIRE_ASSIGN(const std::string text, read_text_file(path, kMaxIndexBytes));
   QUIRE_ASSIGN(const json::object index, parse_json_object(text, path));
+  QUIRE_TRY(check_unique_keys(text, path));
   QUIRE_ASSIGN(const json::object* weight_map, JsonFields(index, path).get_object("weight_map"));
   if (weight_map == nullptr || weight_map->empty()) {
     return make_error(ErrorCode::kBadFile, "{}: has no \"weight_map\"", path);
@@ -252,6 +253,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
   QUIRE_ASSIGN(const std::uint64_t header_bytes, read_header_bytes(bytes, name));
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_bytes);
   QUIRE_ASSIGN(const json::object entries, parse_json_object(header, name));
+  QUIRE_TRY(check_unique_keys(header, name));
   const std::span<const std::byte> data = bytes.subspan(8 + header_bytes);
   SafetensorsFile file;
   file.file_bytes_ = bytes.size();

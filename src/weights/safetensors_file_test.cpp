@@ -101,6 +101,11 @@ TEST(SafetensorsFile, RefusesMalformedFiles) {
        R"("b": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]}})",
        5, "misaligned"},
       {R"({"a\nb": 1})", 0, "a\\x0ab"},
+      {R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},)"
+       R"("a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})",
+       4, "\"a\" appears twice"},
+      {R"({"a\"": {"dtype": "U8", "dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})", 4,
+       "\"dtype\" appears twice"},
   };
   for (const BadHeader& bad : cases) {
     SCOPED_TRACE(bad.header);
