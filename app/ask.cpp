@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -30,6 +31,15 @@ struct Wakeup {
   }
 };
 
+std::shared_ptr<SamplingParams> sampling_params(const AskOptions& options) {
+  auto sampling = std::make_shared<SamplingParams>();
+  sampling->temperature = options.temperature;
+  sampling->top_p = options.top_p;
+  sampling->top_k = options.top_k;
+  sampling->seed = options.seed;
+  return sampling;
+}
+
 Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
                              const AskOptions& options) {
   const auto prompt_tokens = static_cast<std::int64_t>(prompt.size());
@@ -44,11 +54,7 @@ Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vect
                         model.config.vocab_size);
   }
   const std::int64_t room = model.max_model_len - prompt_tokens;
-  auto sampling = std::make_shared<SamplingParams>();
-  sampling->temperature = options.temperature;
-  sampling->top_p = options.top_p;
-  sampling->top_k = options.top_k;
-  sampling->seed = options.seed;
+  auto sampling = sampling_params(options);
   sampling->end_token_ids = model.end_ids;
   QUIRE_TRY(validate_sampling_params(*sampling,
                                      static_cast<std::int64_t>(model.tokenizer->vocab_size())));
@@ -67,6 +73,11 @@ Result<Request> make_request(Engine& engine, const LoadedModel& model, std::vect
 }
 
 }  // namespace
+
+Status check_ask(const AskOptions& options) {
+  constexpr std::int64_t kAnyVocabulary = std::numeric_limits<std::int32_t>::max();
+  return validate_sampling_params(*sampling_params(options), kAnyVocabulary);
+}
 
 Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
                       const AskOptions& options,

@@ -28,6 +28,9 @@ struct AskResult {
   FinishReason finish = FinishReason::kStop;
 };
 
+// What can be told before a model is loaded.
+Status check_ask(const AskOptions& options);
+
 // on_text is called on this thread. Raising *cancel (from a signal handler) aborts the request.
 Result<AskResult> ask(Engine& engine, const LoadedModel& model, std::vector<TokenId> prompt,
                       const AskOptions& options,

@@ -65,6 +65,7 @@ Status answer(Engine& engine, const LoadedModel& model, const ChatFlags& flags,
 
 int run_chat(const ChatFlags& flags) {
   set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  if (Status status = check_ask(flags.ask); !status) return fail(status.error());
   EngineFlags engine_flags = flags.engine;
   engine_flags.max_num_seqs = 1;
   Result<LoadedModel> model = load_model(engine_flags);

@@ -66,6 +66,14 @@ void add_open_flags(CLI::App& command, OpenFlags& flags) {
                      "JSON object laid over the sampling defaults");
 }
 
+namespace {
+// Flags of vLLM that ask for what is done anyway.
+void accept_flag(CLI::App& command, const std::string& names, const std::string& why) {
+  command.add_flag_function(
+      names, [](std::int64_t) {}, "Accepted: " + why);
+}
+}  // namespace
+
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option(
       "model_tag,--model", flags.model,
@@ -134,6 +142,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(CLI::Range(8, 1 << 20));
   command.add_option("--state-cache-memory-bytes", flags.state_cache_memory_bytes,
                      "Memory of the prefix cache's recurrent states, e.g. 512M; 0: none");
+  accept_flag(command, "--enforce-eager", "there are no graphs on a CPU");
+  accept_flag(command, "--enable-chunked-prefill", "prompts are always chunked");
   command.add_option("--chat-template", flags.chat_template,
                      "Jinja template: a file, or the text itself");
   command.add_option("--seed", flags.seed, "Seed of the seeds of requests that bring none")

@@ -1,5 +1,6 @@
 // `quire generate`: prompt in, text out.
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -22,6 +23,7 @@ struct GenerateFlags {
 
 int run_generate(GenerateFlags flags) {
   set_log_level(flags.verbose ? LogLevel::kInfo : LogLevel::kWarning);
+  if (Status status = check_ask(flags.ask); !status) return fail(status.error());
   if (flags.prompt.empty()) flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   const ProfileRun profile;
   if (Status status = ProfileRun::start(flags.profile, ProfileRun::Signals::kEndProcess); !status)
@@ -37,11 +39,14 @@ int run_generate(GenerateFlags flags) {
                  "the prompt is empty: give --prompt TEXT or text on stdin", ""});
   Result<std::unique_ptr<Engine>> engine = start_engine(*model, flags.engine, nullptr);
   if (!engine) return fail(engine.error());
-  const Result<AskResult> result =
-      ask(**engine, *model, std::move(*prompt), flags.ask, [](std::string_view text) {
+  std::atomic<bool> cancel{false};  // nobody can read the rest
+  const Result<AskResult> result = ask(
+      **engine, *model, std::move(*prompt), flags.ask,
+      [&cancel](std::string_view text) {
         std::fwrite(text.data(), 1, text.size(), stdout);
-        std::fflush(stdout);
-      });
+        if (std::fflush(stdout) != 0) cancel = true;
+      },
+      &cancel);
   if (!result) return fail(result.error());
   std::fputc('\n', stdout);
   if (flags.verbose) {

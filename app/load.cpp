@@ -94,11 +94,11 @@ struct TextParts {
   std::unique_ptr<ChatTemplate> chat_template;  // null: the model has none
 };
 
-Result<TextParts> make_text_parts(const ModelFiles& files, const std::string& template_flag) {
+Result<TextParts> make_text_parts(const ModelFiles& files, const std::string& template_flag,
+                                  const std::string& source) {
   Stage stage;
   TextParts parts;
   QUIRE_ASSIGN(parts.tokenizer, make_tokenizer(files));
-  QUIRE_ASSIGN(const std::string source, template_source(template_flag, files));
   if (!source.empty()) {
     auto made = ChatTemplate::create(source, parts.tokenizer->special());
     if (!made)
@@ -138,6 +138,23 @@ Result<KvSizingOptions> sizing_options(const EngineFlags& flags) {
   return options;
 }
 
+// Before the weights are packed, which may take a while: what is wrong whatever they are.
+Status check_sizes(const EngineFlags& flags, const ModelConfig& config) {
+  QUIRE_TRY(sizing_options(flags));
+  QUIRE_ASSIGN(const std::optional<std::int64_t> asked, parse_max_model_len(flags.max_model_len));
+  if (asked && *asked > config.max_position) {
+    return field_error("--max-model-len",
+                       "--max-model-len {} is longer than the model's own context of {} tokens",
+                       *asked, config.max_position);
+  }
+  if (flags.mamba_block_size.value_or(0) % flags.block_size != 0) {
+    return field_error("--mamba-block-size",
+                       "--mamba-block-size {} is not a multiple of --block-size {}",
+                       *flags.mamba_block_size, flags.block_size);
+  }
+  return {};
+}
+
 // Sets the interval; returns how many snapshots of recurrent state there are.
 Result<std::int32_t> size_snapshots(LoadedModel& model, const EngineFlags& flags,
                                     std::int64_t state_bytes) {
@@ -145,11 +162,6 @@ Result<std::int32_t> size_snapshots(LoadedModel& model, const EngineFlags& flags
   const std::int32_t block = flags.block_size;
   model.snapshot_interval =
       flags.mamba_block_size.value_or((kDefaultInterval + block - 1) / block * block);
-  if (model.snapshot_interval % block != 0) {
-    return field_error("--mamba-block-size",
-                       "--mamba-block-size {} is not a multiple of --block-size {}",
-                       model.snapshot_interval, block);
-  }
   if (!flags.enable_prefix_caching) return 0;
   QUIRE_ASSIGN(KvSizingOptions options, sizing_options(flags));
   options.max_model_len = model.config.max_position;
@@ -163,11 +175,6 @@ Status size_memory(LoadedModel& model, const EngineFlags& flags, const KvGeometr
   const MemoryLimits memory = read_memory_limits();
   QUIRE_ASSIGN(const std::optional<std::int64_t> asked, parse_max_model_len(flags.max_model_len));
   const std::int64_t own = model.config.max_position;
-  if (asked && *asked > own) {
-    return field_error("--max-model-len",
-                       "--max-model-len {} is longer than the model's own context of {} tokens",
-                       *asked, own);
-  }
   model.max_model_len = asked.value_or(own);
   if (flags.max_model_len == "auto" || flags.max_model_len == "-1")
     model.max_model_len = longest_context(geometry, options, memory, model_bytes, own);
@@ -221,6 +228,7 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
     QUIRE_ASSIGN(tokenizer, resolve_tokenizer(flags.tokenizer, flags.hub));
   }
   QUIRE_ASSIGN(ModelFiles files, open_files(path, flags.open, flags.seed, tokenizer));
+  QUIRE_TRY(check_generation(files.config.generation, files.config.vocab_size, flags.open.options));
   QUIRE_TRY(apply_quantization(flags.quantization, files.config.stored_dtype, files.is_gguf,
                                &files.config.quantization));
   QUIRE_ASSIGN(model.pooling, read_pooling_config(files));
@@ -233,10 +241,12 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
                                                : "safetensors",
              static_cast<double>(files.file_bytes) / kMiB);
 
+  QUIRE_TRY(check_sizes(flags, model.config));
+  QUIRE_ASSIGN(const std::string source, template_source(flags.chat_template, files));
   // Meanwhile: a vocabulary of 262k tokens takes as long as packing a small model. Leaving early
   // waits for it.
-  std::future<Result<TextParts>> text =
-      std::async(std::launch::async, [&] { return make_text_parts(files, flags.chat_template); });
+  std::future<Result<TextParts>> text = std::async(
+      std::launch::async, [&] { return make_text_parts(files, flags.chat_template, source); });
   QUIRE_ASSIGN(std::unique_ptr<Backend> backend, make_cpu_backend(backend_options));
   const std::string device = backend->description();
   QUIRE_ASSIGN(std::unique_ptr<Model> network, make_network(files.path, model, *backend));

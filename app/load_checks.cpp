@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "sampling/sampling_params.h"
 
 namespace quire {
 
@@ -28,6 +30,33 @@ Status check_vocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size) {
       "cannot be used",
       size, vocab_size);
   return {};
+}
+
+Status check_generation(const ModelConfig::Generation& generation, std::int64_t vocab_size,
+                        const OpenOptions& options) {
+  SamplingParams sampling;
+  sampling.temperature = generation.temperature.value_or(sampling.temperature);
+  sampling.top_p = generation.top_p.value_or(sampling.top_p);
+  sampling.min_p = generation.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = generation.repetition_penalty.value_or(sampling.repetition_penalty);
+  const std::int64_t top_k = generation.top_k.value_or(0);
+  const auto status = validate_sampling_params(sampling, vocab_size);
+  if (status && top_k >= -1 && top_k <= std::numeric_limits<std::int32_t>::max()) return {};
+  const std::string why = status ? fmt::format("top_k must be -1 or more, but it is {}", top_k)
+                                 : status.error().message;
+  const bool own = options.generation_config == "auto";
+  if (!options.override_generation_config.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--override-generation-config{}: {}",
+                      own ? ", over the model's generation config" : "", why);
+  }
+  if (!own) {
+    return make_error(ErrorCode::kInvalidArgument, "--generation-config {}: {}",
+                      options.generation_config, why);
+  }
+  return make_error(ErrorCode::kBadFile,
+                    "the model's generation config: {}: correct that file, or use "
+                    "--override-generation-config",
+                    why);
 }
 
 Status check_finite(const WeightSource& weights) {

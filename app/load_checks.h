@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "text/tokenizer.h"
+#include "weights/model_config.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -13,6 +14,10 @@ namespace quire {
 // could give one, a logged warning when only special tokens do (Gemma 3's text models have such a
 // token). vocab_size: rows of the embedding.
 Status check_vocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size);
+
+// The sampling defaults, from wherever the options took them. vocab_size: rows of the embedding.
+Status check_generation(const ModelConfig::Generation& generation, std::int64_t vocab_size,
+                        const OpenOptions& options);
 
 // --check-weights: the first tensor with a NaN or an infinity is named. Tensors that the model left
 // unused are not looked at, so the model must have been made.

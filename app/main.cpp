@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,14 @@ int refuse_leftovers(const CLI::App& command) {
   std::fprintf(stderr, "quire %s: error: %s\n", command.get_name().c_str(),
                flag_advice(left.front(), flags_of(command)).c_str());
   return 2;
+}
+
+// What could not be written is lost: a full disk must not look like success.
+int check_output(int code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
+  std::fprintf(stderr, "quire: error: the output could not be written\n");
+  return code == 0 ? 1 : code;
 }
 
 int run(int argc, char** argv) {
@@ -107,4 +116,4 @@ int run(int argc, char** argv) {
 
 }  // namespace quire
 
-int main(int argc, char** argv) { return quire::run(argc, argv); }
+int main(int argc, char** argv) { return quire::check_output(quire::run(argc, argv)); }

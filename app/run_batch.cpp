@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -96,6 +97,9 @@ void answer_lines(Batch& batch) {
 }
 
 Result<std::size_t> open_output(const BatchFlags& flags, std::ofstream* out) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(flags.input, ignored))
+    return make_error(ErrorCode::kNotFound, "-i {}: is a folder, not a file", flags.input);
   if (!std::ifstream(flags.input))
     return make_error(ErrorCode::kNotFound, "-i {}: cannot be read", flags.input);
   QUIRE_ASSIGN(const std::size_t done, lines_done(flags.input, flags.output));
@@ -106,6 +110,7 @@ Result<std::size_t> open_output(const BatchFlags& flags, std::ofstream* out) {
 
 int run_batch(const BatchFlags& flags) {
   set_log_level(flags.log_level);
+  if (Status status = check_flag_values(flags.server); !status) return fail(status.error());
   std::ofstream out;
   const Result<std::size_t> done = open_output(flags, &out);
   if (!done) return fail(done.error());

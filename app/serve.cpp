@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/api_server.h"
+#include "server/http/http_server.h"
 
 namespace quire {
 namespace {
@@ -129,6 +130,9 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_flag("--disable-fastapi-docs", server.disable_docs, "No /openapi.json and no /docs");
   command.add_flag("--enable-offline-docs", server.offline_docs,
                    "Accepted: /docs is always offline");
+  command.add_flag_function(
+      "--disable-log-requests,--no-enable-log-requests,--disable-uvicorn-access-log",
+      [](std::int64_t) {}, "Accepted: requests are not logged one by one");
   add_profile_flag(command, &server.profile);
   command.add_option("--io-threads", server.io_threads, "Threads of the HTTP server")
       ->check(CLI::Range(1, 64))
@@ -162,6 +166,9 @@ int run_serve(const ServeFlags& flags) {
   static EndSignals& signals = *new EndSignals();
   const ProfileRun profile;
   if (Status status = ProfileRun::start(flags.server.profile, ProfileRun::Signals::kLeft); !status)
+    return fail(status.error());
+  if (Status status = check_flag_values(flags.server); !status) return fail(status.error());
+  if (Status status = check_address(flags.server.host, flags.server.port); !status)
     return fail(status.error());
   Result<LoadedModel> model = load_model(flags.engine);
   if (!model) return fail(model.error());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -190,7 +191,9 @@ void add_load_flags(CLI::App& command, SimulateFlags& flags) {
   command.add_option("--num-clients", load.num_clients, "Clients that take turns")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("--seed", load.seed, "Of the made-up requests")->capture_default_str();
+  command.add_option("--seed", load.seed, "Of the made-up requests")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
 }
 
 void add_machine_flags(CLI::App& command, SimulateFlags& flags) {

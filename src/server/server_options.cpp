@@ -9,14 +9,6 @@ namespace quire {
 namespace {
 
 Status check_defaults(const ServerOptions& options, std::int64_t vocab_size) {
-  if (const auto& kwargs = options.default_chat_template_kwargs; !kwargs.empty()) {
-    const auto parsed = parse_json(kwargs);
-    if (!parsed || !parsed->is_object()) {
-      return field_error("--default-chat-template-kwargs",
-                         "--default-chat-template-kwargs must be a JSON object, but it is '{}'",
-                         kwargs);
-    }
-  }
   SamplingParams sampling;
   sampling.temperature = options.sampling.temperature;
   sampling.top_p = options.sampling.top_p;
@@ -41,11 +33,23 @@ void drop_unknown_ends(std::vector<TokenId>* ids, std::size_t vocab_size) {
 
 }  // namespace
 
+Status check_flag_values(const ServerOptions& options) {
+  if (const auto& kwargs = options.default_chat_template_kwargs; !kwargs.empty()) {
+    const auto parsed = parse_json(kwargs);
+    if (!parsed || !parsed->is_object()) {
+      return field_error("--default-chat-template-kwargs",
+                         "--default-chat-template-kwargs must be a JSON object, but it is '{}'",
+                         kwargs);
+    }
+  }
+  return check_parser_names(options);
+}
+
 Status check_options(ServerOptions* options, std::size_t vocab_size) {
   if (options->served_model_names.empty())
     return field_error("--served-model-name", "there must be at least one name for the model");
+  QUIRE_TRY(check_flag_values(*options));
   QUIRE_TRY(check_defaults(*options, static_cast<std::int64_t>(vocab_size)));
-  QUIRE_TRY(check_parser_names(*options));
   drop_unknown_ends(&options->eos_ids, vocab_size);
   return {};
 }

@@ -93,6 +93,8 @@ struct ServerOptions {
   double stuck_step_s = 300;  // /health is 503 while a step takes longer
 };
 
+// What can be told of the flags alone, before a model is loaded.
+Status check_flag_values(const ServerOptions& options);
 // Before a server starts: an error names the flag or the file. End tokens outside the vocabulary
 // can never come and are dropped.
 Status check_options(ServerOptions* options, std::size_t vocab_size);

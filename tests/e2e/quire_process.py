@@ -30,9 +30,9 @@ def wait_for(condition, what, patience_s=PATIENCE_S):
     raise AssertionError(f"waited {patience_s:.0f} s for {what}")
 
 
-def run_quire(binary, *args, stdin="", env=None, timeout_s=PATIENCE_S):
+def run_quire(binary, *args, stdin="", env=None, timeout_s=PATIENCE_S, stdout=subprocess.PIPE):
     """One command to its end: exit code, stdout, stderr."""
-    done = subprocess.run([str(binary), *map(str, args)], input=stdin, capture_output=True, text=True,
+    done = subprocess.run([str(binary), *map(str, args)], input=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True,
                           timeout=timeout_s, env={**os.environ, **(env or {})}, cwd=ROOT)
     return done
 

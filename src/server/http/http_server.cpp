@@ -64,42 +64,55 @@ struct HttpServer::Impl : ConnectionHost, std::enable_shared_from_this<HttpServe
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections_;
 };
 
-Status HttpServer::Impl::listen() {
+namespace {
+// Binds the acceptor; with `listen`, connections may come.
+Status open_acceptor(tcp::acceptor& acceptor, const std::string& host, std::uint16_t port,
+                     bool listen) {
   error_code error;
-  tcp::resolver resolver(io_);
-  const auto found =
-      resolver.resolve(options_.host, std::to_string(options_.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  tcp::resolver resolver(acceptor.get_executor());
+  const auto found = resolver.resolve(
+      host, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) {
     return field_error(
         "--host",
         "cannot find the address \"{}\" ({}): use 127.0.0.1, 0.0.0.0 or an address of this machine",
-        options_.host, error.message());
+        host, error.message());
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) {
-    port_ = acceptor_.local_endpoint(error).port();
-    return {};
-  }
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error && listen) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return {};
   if (error == asio::error::address_in_use) {
     return field_error(
         "--port",
-        "port {} of {} is taken by another server: stop that one or choose another --port",
-        options_.port, options_.host);
+        "port {} of {} is taken by another server: stop that one or choose another --port", port,
+        host);
   }
   if (error == asio::error::access_denied) {
-    return field_error("--port",
-                       "port {} may not be used by this user: choose a --port of 1024 or more",
-                       options_.port);
+    return field_error(
+        "--port", "port {} may not be used by this user: choose a --port of 1024 or more", port);
   }
   return field_error(
       "--host",
       "cannot listen on {}:{} ({}): use an address of this machine, such as 127.0.0.1 or 0.0.0.0",
-      options_.host, options_.port, error.message());
+      host, port, error.message());
+}
+
+}  // namespace
+
+Status check_address(const std::string& host, std::uint16_t port) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io);
+  return open_acceptor(acceptor, host, port, false);
+}
+
+Status HttpServer::Impl::listen() {
+  QUIRE_TRY(open_acceptor(acceptor_, options_.host, options_.port, true));
+  error_code ignored;
+  port_ = acceptor_.local_endpoint(ignored).port();
+  return {};
 }
 
 void HttpServer::Impl::accept() {

@@ -56,6 +56,9 @@ struct HttpOptions {
   std::function<std::string(int status, const std::string& message)> error_body;
 };
 
+// Whether a server could listen there now: an error names the flag.
+Status check_address(const std::string& host, std::uint16_t port);
+
 class HttpServer {
  public:
   static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, HttpHandler handler);
