@@ -60,6 +60,12 @@ const Case kCases[] = {
      R"({"a": [1, 2.5, {"b": "some text of several words"}], "c": null})"},
     {"regex", GrammarSpec::Kind::kRegex, "[A-Z][a-z ]{20,60}[.]",
      "The quick brown fox jumps over it."},
+    {"long string", GrammarSpec::Kind::kJsonSchema,
+     R"({"type": "object", "properties": {"text": {"type": "string", "minLength": 200}},
+         "required": ["text"], "additionalProperties": false})",
+     "{\"text\": \"It was a bright cold day in April, and the clocks were striking when a man with "
+     "his chin nuzzled into his coat slipped quickly through the glass doors of the house on the "
+     "hill, though not quickly enough to prevent a swirl of dust from entering with him.\"}"},
     {"text and calls", GrammarSpec::Kind::kStructuralTag,
      R"({"format": {"type": "triggered_tags", "triggers": ["<tool_call>"], "tags": [{
          "begin": "<tool_call>\n", "end": "\n</tool_call>", "content": {"type": "json_schema",

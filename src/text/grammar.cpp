@@ -4,6 +4,7 @@
 #include <quire-text/src/lib.rs.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <list>
 #include <mutex>
@@ -164,7 +165,8 @@ Result<rust::Box<rs::GrammarVocab>> GrammarCompiler::Impl::make_vocab() const {
   const std::vector<std::uint32_t> ends(end_ids.begin(), end_ids.end());
   return rust_call(ErrorCode::kInternal, [&] {
     return rs::grammar_vocab(rust_bytes(bytes), {byte_ends.data(), byte_ends.size()},
-                             {special.data(), special.size()}, {ends.data(), ends.size()});
+                             {special.data(), special.size()}, {ends.data(), ends.size()},
+                             {options.max_lexer_states, options.max_mask_fuel});
   });
 }
 
@@ -234,6 +236,14 @@ Compiled GrammarCompiler::compile(const GrammarSpec& spec) {
     impl.drop(spec);
   }
   return compiled;
+}
+
+bool GrammarCompiler::is_ready(const GrammarSpec& spec) const {
+  std::lock_guard lock(impl_->mutex);
+  const auto found = std::find_if(impl_->entries.begin(), impl_->entries.end(),
+                                  [&](const Impl::Entry& entry) { return entry.spec == spec; });
+  return found != impl_->entries.end() &&
+         found->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 GrammarCompiler::Stats GrammarCompiler::stats() const {

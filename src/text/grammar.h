@@ -1,10 +1,11 @@
 // Constrained output: a grammar says which tokens may follow, so that an answer fits a JSON schema,
 // a regular expression, a list of choices or a grammar of the user's own. By the llguidance crate.
 //
-// A Grammar is compiled once, immutable and thread safe; a GrammarMatcher follows one answer and
-// belongs to one thread at a time. Whatever tokens spell an allowed text are allowed, so an answer
-// that fits is the same with a grammar as without. Special tokens are never part of a text; an end
-// token is allowed where the text may end.
+// A Grammar is compiled once and thread safe; a GrammarMatcher follows one answer and belongs to
+// one thread at a time. Matchers of one grammar share what its lexer learns, which changes nothing
+// but their speed. Whatever tokens spell an allowed text are allowed, so an answer that fits is the
+// same with a grammar as without. Special tokens are never part of a text; an end token is allowed
+// where the text may end.
 #pragma once
 
 #include <cstdint>
@@ -92,6 +93,9 @@ class GrammarCompiler {
     std::size_t max_grammars = 64;            // kept
     std::size_t max_kept_bytes = 8u << 20;    // of their texts
     std::size_t max_source_bytes = 1u << 20;  // of one text
+    // Of one answer; beyond, its next mask is refused.
+    std::size_t max_lexer_states = 50'000;
+    std::uint64_t max_mask_fuel = 200'000;  // some 14,000 take a millisecond
   };
   // end_ids: every token that ends an answer, maybe none. vocab_size: of the model, which may have
   // fewer tokens than the tokenizer. The tokenizer outlives the compiler.
@@ -102,6 +106,8 @@ class GrammarCompiler {
   // kInvalidArgument, with keyword and path for a schema, when it can't be enforced in full. May
   // take seconds: never on the engine's thread. Concurrent calls for one spec compile once.
   Result<std::shared_ptr<const Grammar>> compile(const GrammarSpec& spec);
+  // Whether compile() would give it at once.
+  bool is_ready(const GrammarSpec& spec) const;
 
   struct Stats {
     std::size_t kept = 0;

@@ -461,7 +461,12 @@ TEST_F(GrammarTest, RefusedSchemasTellKeywordAndPath) {
              "maximum": 4}}, "required": ["n"]})",
          "#/properties/n");
   expect(R"({"items": {"oneOf": [{"type": "string"}, {"pattern": "^a"}]}})",
-         R"("oneOf" at "#/items")");
+         R"("oneOf" at "#/items" can't be enforced: a value could fit several of its branches)");
+  EXPECT_EQ(
+      refusal(Kind::kJsonSchema, R"({"items": {"oneOf": [{"type": "string"}, {"pattern": "^a"}]}})")
+          .find("coerce"),
+      std::string::npos)
+      << "options of the compiler are none of ours";
 }
 
 TEST_F(GrammarTest, SchemasThatNestWithoutEndAreRefused) {
@@ -647,6 +652,37 @@ TEST_F(GrammarTest, StructuralTagRepetitionsAndPatterns) {
   EXPECT_FALSE(takes_format(value, "<a>"));
   EXPECT_FALSE(takes_format(value, "<a>b>"));
   EXPECT_FALSE(takes_format(value, "<abab>"));
+}
+
+// What would not be read is refused by its place: it may say what the answer must fit.
+TEST_F(GrammarTest, StructuralTagsHaveNoUnreadMembers) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"format": {"type": "any_text"}, "structures": []})", "structures"},
+      {R"({"format": {"type": "any_text", "exclude": ["a"]}})", "exclude"},
+      {R"({"format": {"type": "any_text", "pattern": "a"}})", "pattern"},
+      {R"({"format": {"type": "tag", "begin": "<", "end": ">", "content":
+           {"type": "any_text", "pattern": "a", "max_tokens": 3}}})",
+       "pattern"},
+      {R"({"format": {"type": "tag", "begin": "<", "end": ">", "content": {"type": "any_text"},
+           "style": "x"}})",
+       "style"},
+      {R"({"format": {"type": "json_schema", "json_schema": {}, "style": "xml"}})", "style"},
+      {R"({"format": {"type": "triggered_tags", "triggers": ["<"], "excludes": ["a"], "tags":
+           [{"begin": "<", "content": {"type": "any_text"}, "end": ">"}]}})",
+       "excludes"},
+      {R"({"structures": [{"begin": "<", "schema": {}, "end": ">", "regex": "a"}],
+           "triggers": ["<"]})",
+       "regex"}};
+  for (const auto& [tag, name] : cases) {
+    EXPECT_NE(refusal(Kind::kStructuralTag, tag).find(fmt::format("has \"{}\", which can't", name)),
+              std::string::npos)
+        << tag << refusal(Kind::kStructuralTag, tag);
+  }
+  const char* excludes =
+      R"({"format": {"type": "any_text", "excludes": ["ab", "c."], "pattern": null}})";
+  EXPECT_TRUE(takes(Kind::kStructuralTag, excludes, "a bc x"));
+  EXPECT_FALSE(takes(Kind::kStructuralTag, excludes, "x ab"));
+  EXPECT_FALSE(takes(Kind::kStructuralTag, excludes, "c."));
 }
 
 TEST_F(GrammarTest, CompiledOnceAndBounded) {

@@ -214,9 +214,19 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab(const VocabSpec& spec) 
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
                                                bool add_special_tokens) const {
-  rust::Vec<std::uint32_t> raw;
+  return encode(text, add_special_tokens, nullptr);
+}
+
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, bool add_special_tokens,
+                                               std::vector<TokenSpan>* spans) const {
+  rust::Vec<std::uint32_t> raw, places;
   QUIRE_TRY(rust_call(ErrorCode::kInvalidArgument, [&] {
-    rs::encode(*impl_->handle, rust_bytes(text), add_special_tokens && impl_->post_process, raw);
+    const bool post_process = add_special_tokens && impl_->post_process;
+    if (spans == nullptr) {
+      rs::encode(*impl_->handle, rust_bytes(text), post_process, raw);
+    } else {
+      rs::encode_with_offsets(*impl_->handle, rust_bytes(text), post_process, raw, places);
+    }
   }));
   std::vector<TokenId> ids;
   ids.reserve(raw.size() + 2);
@@ -233,9 +243,15 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
       first = 1;
     }
   }
+  if (spans != nullptr) {
+    spans->assign(ids.size(), TokenSpan{});
+    for (std::size_t i = first; i < raw.size(); ++i)
+      spans->push_back({places[2 * i], places[2 * i + 1]});
+  }
   for (std::size_t i = first; i < raw.size(); ++i) ids.push_back(at(i));
   if (add_special_tokens && impl_->add_eos && eos && (ids.empty() || ids.back() != *eos)) {
     ids.push_back(*eos);
+    if (spans != nullptr) spans->emplace_back();
   }
   return ids;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,12 @@ struct SpecialTokens {
   std::vector<TokenId> end_ids;  // every id that ends a turn known here (eos, eot, ...), ascending
 };
 
+// Where a token stands in a text: its first character and the one behind its last.
+struct TokenSpan {
+  std::uint32_t begin = 0, end = 0;
+  bool operator==(const TokenSpan&) const = default;
+};
+
 class Tokenizer {
  public:
   // From tokenizer.json's text; tokenizer_config.json's text may be empty.
@@ -34,6 +41,9 @@ class Tokenizer {
   // Special tokens in `text` are recognised as such. add_special_tokens adds bos/eos as the model's
   // own post-processor or metadata says; never a second bos.
   Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const;
+  // Also sets *spans, one a token; those that were added stand nowhere: 0, 0.
+  Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens,
+                                      std::vector<TokenSpan>* spans) const;
 
   // The bytes that token `id` stands for in running text (byte-level alphabet and byte fallback
   // undone, SentencePiece's mark as a space); a special token gives its own text. Empty for ids out

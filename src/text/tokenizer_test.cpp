@@ -131,6 +131,20 @@ TEST(TokenizerJson, AnAddedTokenOfSpacesIsDecodedAsSpaces) {
   EXPECT_EQ(tokenizer->decode({2, 7, 2}, true), "a  a");
 }
 
+// Characters, not bytes; what is added stands nowhere.
+TEST(TokenizerJson, TellsWhereTokensStand) {
+  auto spec = test::byte_level_spec({{"a", "b"}}, {"<s>"});
+  spec.bos = 257;
+  spec.add_bos = true;
+  const auto tokenizer = Tokenizer::from_vocab(spec).value();
+  const std::string text = "ab\u20acc";
+  std::vector<TokenSpan> spans;
+  const auto ids = tokenizer->encode(text, true, &spans).value();
+  EXPECT_EQ(ids, tokenizer->encode(text, true).value());
+  // The start token, "ab", three bytes of one character, "c".
+  EXPECT_EQ(spans, (std::vector<TokenSpan>{{0, 0}, {0, 2}, {2, 3}, {2, 3}, {2, 3}, {3, 4}}));
+}
+
 TEST(TokenizerJson, NeverASecondBos) {
   const std::string config = R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>"})";
   const auto tokenizer = load_json(small_json(kBosTemplate), config);

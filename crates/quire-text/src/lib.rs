@@ -68,6 +68,13 @@ mod ffi {
         closed_objects: bool,
     }
 
+    /// What one answer may cost; see grammar/mod.rs.
+    #[derive(Clone, Copy)]
+    struct GrammarLimits {
+        lexer_states: u64,
+        mask_fuel: u64,
+    }
+
     /// only: the allowed token when there is but one, else -1.
     struct MaskCount {
         allowed: u32,
@@ -98,6 +105,14 @@ mod ffi {
             post_process: bool,
             ids: &mut Vec<u32>,
         ) -> Result<()>;
+        /// Also two numbers a token: the characters of the text where it begins and ends.
+        fn encode_with_offsets(
+            tokenizer: &TextTokenizer,
+            text: &[u8],
+            post_process: bool,
+            ids: &mut Vec<u32>,
+            offsets: &mut Vec<u32>,
+        ) -> Result<()>;
         /// -1 when `text` is no token.
         fn token_id(tokenizer: &TextTokenizer, text: &[u8]) -> Result<i64>;
         fn token_table(tokenizer: &TextTokenizer) -> Result<TokenTable>;
@@ -114,6 +129,7 @@ mod ffi {
             byte_ends: &[u64],
             special: &[u8],
             end_ids: &[u32],
+            limits: GrammarLimits,
         ) -> Result<Box<GrammarVocab>>;
         type CompiledGrammar;
         fn grammar_compile(
@@ -175,6 +191,16 @@ fn encode(
     guard(|| tokenizer.encode(text, post_process, ids))
 }
 
+fn encode_with_offsets(
+    tokenizer: &TextTokenizer,
+    text: &[u8],
+    post_process: bool,
+    ids: &mut Vec<u32>,
+    offsets: &mut Vec<u32>,
+) -> Result<(), String> {
+    guard(|| tokenizer.encode_with_offsets(text, post_process, ids, offsets))
+}
+
 fn token_id(tokenizer: &TextTokenizer, text: &[u8]) -> Result<i64, String> {
     guard(|| Ok::<_, String>(std::str::from_utf8(text).map_or(-1, |text| tokenizer.token_id(text))))
 }
@@ -200,8 +226,13 @@ fn grammar_vocab(
     byte_ends: &[u64],
     special: &[u8],
     end_ids: &[u32],
+    limits: ffi::GrammarLimits,
 ) -> Result<Box<GrammarVocab>, String> {
     guard(|| {
+        let limits = grammar::Limits {
+            lexer_states: usize::try_from(limits.lexer_states).map_err(|e| e.to_string())?,
+            mask_fuel: limits.mask_fuel,
+        };
         let mut begin = 0;
         let mut words = Vec::with_capacity(byte_ends.len());
         for &end in byte_ends {
@@ -210,7 +241,7 @@ fn grammar_vocab(
             begin = end;
         }
         let special = special.iter().map(|&mark| mark != 0).collect();
-        GrammarVocab::new(&words, special, end_ids).map(Box::new)
+        GrammarVocab::new(&words, special, end_ids, limits).map(Box::new)
     })
 }
 
@@ -251,7 +282,7 @@ fn grammar_matcher(
     more_ends: &[u32],
     end_allowed: bool,
 ) -> Result<Box<GrammarMatcher>, String> {
-    guard(|| Ok::<_, String>(Box::new(grammar.matcher(more_ends, end_allowed))))
+    guard(|| grammar.matcher(more_ends, end_allowed).map(Box::new))
 }
 
 fn matcher_fork(matcher: &GrammarMatcher) -> Result<Box<GrammarMatcher>, String> {

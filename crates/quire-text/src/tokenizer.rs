@@ -88,14 +88,34 @@ impl TextTokenizer {
         post_process: bool,
         ids: &mut Vec<u32>,
     ) -> Result<(), String> {
-        let text = std::str::from_utf8(text).map_err(|e| {
-            format!("text is not valid UTF-8: bad byte at offset {}", e.valid_up_to())
-        })?;
+        let text = utf8(text)?;
         let encoding = self
             .tokenizer
             .encode_fast(text, post_process)
             .map_err(|e| format!("encoding failed: {e}"))?;
         ids.extend_from_slice(encoding.get_ids());
+        Ok(())
+    }
+
+    /// Appends to `offsets` where each token stands in the text: its first character and the one
+    /// behind its last. What a post-processor has added stands nowhere: 0, 0.
+    pub fn encode_with_offsets(
+        &self,
+        text: &[u8],
+        post_process: bool,
+        ids: &mut Vec<u32>,
+        offsets: &mut Vec<u32>,
+    ) -> Result<(), String> {
+        let text = utf8(text)?;
+        let encoding = self
+            .tokenizer
+            .encode_char_offsets(text, post_process)
+            .map_err(|e| format!("encoding failed: {e}"))?;
+        ids.extend_from_slice(encoding.get_ids());
+        for &(begin, end) in encoding.get_offsets() {
+            offsets.push(u32::try_from(begin).map_err(|e| e.to_string())?);
+            offsets.push(u32::try_from(end).map_err(|e| e.to_string())?);
+        }
         Ok(())
     }
 
@@ -169,6 +189,11 @@ impl TextTokenizer {
             Spelling::Verbatim => out.extend_from_slice(text.as_bytes()),
         }
     }
+}
+
+fn utf8(text: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(text)
+        .map_err(|e| format!("text is not valid UTF-8: bad byte at offset {}", e.valid_up_to()))
 }
 
 /// "<0x0A>" is the byte 10.

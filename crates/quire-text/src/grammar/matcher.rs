@@ -1,13 +1,53 @@
 //! Follows one answer through a compiled grammar.
+//!
+//! Answers of one grammar share what its lexer learns, as long as that is little. Beyond, and when a
+//! limit stops a shared lexer, an answer goes on with one of its own, from the grammar's first state
+//! through its tokens so far, as if it had always been alone. While a lexer is shared, all that it
+//! ever learned costs less than one mask may, so that no answer gets further than alone, either.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use llguidance::Matcher;
+use super::follower::{Follower, Learned};
 
-use super::plain;
+/// The first state of a grammar, and what answers may share.
+pub struct Start {
+    cold: Mutex<Follower>, // never advanced
+    known: Learned,        // of its lexer
+    most: Learned,         // beyond that, in a shared one
+    shared: Mutex<Option<Follower>>,
+}
+
+impl Start {
+    pub fn new(cold: Follower, most: Learned) -> Self {
+        let known = cold.learned();
+        Self { cold: Mutex::new(cold), known, most, shared: Mutex::new(None) }
+    }
+
+    fn may_share(&self, follower: &Follower) -> bool {
+        follower.learned().since(self.known).within(self.most)
+    }
+
+    fn cold(&self) -> Result<Follower, String> {
+        Ok(self.cold.lock().map_err(|e| e.to_string())?.own())
+    }
+
+    /// With the lexer of answers before, or a new one when that has learned enough.
+    fn follower(&self) -> Result<Follower, String> {
+        let mut shared = self.shared.lock().map_err(|e| e.to_string())?;
+        if let Some(follower) = shared.as_ref().filter(|follower| self.may_share(follower)) {
+            return Ok(follower.share());
+        }
+        let fresh = self.cold()?;
+        let out = fresh.share();
+        *shared = Some(fresh);
+        Ok(out)
+    }
+}
 
 pub struct GrammarMatcher {
-    matcher: Matcher,
+    start: Arc<Start>,
+    follower: Follower,
+    tokens: Option<Vec<u32>>, // so far, while the lexer is shared
     end_ids: Arc<Vec<u32>>,
     more_ends: Vec<u32>,
     end_allowed: bool,
@@ -29,17 +69,24 @@ pub fn special_ends(more: &[u32], special: &[bool], end_ids: &[u32]) -> Vec<u32>
 
 impl GrammarMatcher {
     pub fn new(
-        matcher: Matcher,
+        start: Arc<Start>,
         end_ids: Arc<Vec<u32>>,
         more_ends: Vec<u32>,
         end_allowed: bool,
-    ) -> Self {
-        Self { matcher, end_ids, more_ends, end_allowed, ended: false }
+    ) -> Result<Self, String> {
+        let follower = start.follower()?;
+        let tokens = Some(Vec::new());
+        Ok(Self { start, follower, tokens, end_ids, more_ends, end_allowed, ended: false })
     }
 
     pub fn fork(&self) -> Self {
         Self {
-            matcher: self.matcher.deep_clone(),
+            start: self.start.clone(),
+            follower: match self.tokens {
+                Some(_) => self.follower.share(),
+                None => self.follower.own(),
+            },
+            tokens: self.tokens.clone(),
             end_ids: self.end_ids.clone(),
             more_ends: self.more_ends.clone(),
             end_allowed: self.end_allowed,
@@ -57,17 +104,44 @@ impl GrammarMatcher {
             return Ok(false);
         }
         if self.is_end(token) {
-            let complete = self.is_complete();
-            self.ended = complete || self.matcher.is_accepting().map_err(|e| e.to_string())?;
+            self.ended = self.is_accepting()?;
             return Ok(self.ended);
         }
         if self.is_complete() {
             return Ok(false);
         }
-        match self.matcher.try_consume_tokens(&[token]) {
-            Ok(count) => Ok(count == 1),
-            Err(e) => Err(plain(&e.to_string())),
+        let accepted = self.follow(|follower| follower.accept(token))?;
+        if let (true, Some(tokens)) = (accepted, &mut self.tokens) {
+            tokens.push(token);
         }
+        Ok(accepted)
+    }
+
+    /// A step of the parser, done again with a lexer of its own when it fails with a shared one.
+    fn follow<T>(
+        &mut self,
+        step: impl Fn(&mut Follower) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let out = step(&mut self.follower);
+        if out.is_ok() || self.tokens.is_none() {
+            return out;
+        }
+        self.be_alone()?;
+        step(&mut self.follower)
+    }
+
+    /// Comes to where it is with a lexer of its own. The masks are made, too: they are what teaches
+    /// a lexer, and what its limits count.
+    fn be_alone(&mut self) -> Result<(), String> {
+        let Some(tokens) = self.tokens.take() else { return Ok(()) };
+        self.follower = self.start.cold()?;
+        for token in tokens {
+            self.follower.mask()?;
+            if !self.follower.accept(token)? {
+                return Err(format!("internal error: token {token} was accepted before"));
+            }
+        }
+        Ok(())
     }
 
     /// Sets the bits of the tokens that may follow, in 32-bit words by id; `words` holds at least
@@ -78,13 +152,17 @@ impl GrammarMatcher {
             return Ok(MaskCount { allowed: 0, only: -1 });
         }
         let complete = self.is_complete();
-        let mask = self.matcher.compute_mask_or_eos().map_err(|e| plain(&e.to_string()))?;
+        let mut mask = self.follow(Follower::mask)?;
+        if self.tokens.is_some() && !self.start.may_share(&self.follower) {
+            self.be_alone()?;
+            mask = self.follower.mask()?;
+        }
         for (word, bits) in words.iter_mut().zip(mask.as_slice()) {
             *word = *bits;
         }
         if !complete && !self.end_allowed {
             self.clear_ends(words);
-        } else if complete || self.matcher.is_accepting().map_err(|e| plain(&e.to_string()))? {
+        } else if self.is_accepting()? {
             for &id in &self.more_ends {
                 set(words, id, true);
             }
@@ -106,7 +184,7 @@ impl GrammarMatcher {
 
     /// Nothing but an end can follow.
     pub fn is_complete(&self) -> bool {
-        self.ended || (self.matcher.is_stopped() && !self.matcher.is_error())
+        self.ended || self.follower.is_complete()
     }
 
     /// An end token has been accepted.
@@ -119,7 +197,7 @@ impl GrammarMatcher {
         if self.is_complete() {
             return Ok(true);
         }
-        self.matcher.is_accepting().map_err(|e| plain(&e.to_string()))
+        self.follow(Follower::is_accepting)
     }
 }
 

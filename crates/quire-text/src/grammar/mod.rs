@@ -4,6 +4,7 @@
 
 mod ebnf;
 mod ebnf_parser;
+mod follower;
 mod marks;
 mod matcher;
 mod regex;
@@ -15,6 +16,7 @@ mod schema_keywords;
 mod schema_values;
 mod source;
 mod structural_tag;
+mod tag_members;
 
 use std::sync::Arc;
 
@@ -22,14 +24,28 @@ use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::toktrie::{
     ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, INVALID_TOKEN,
 };
-use llguidance::{Matcher, ParserFactory};
+use llguidance::ParserFactory;
 
-pub use matcher::GrammarMatcher;
 use crate::guard::guard_on_large_stack;
+use follower::{Follower, Learned};
+pub use matcher::GrammarMatcher;
+use matcher::Start;
 pub use source::{Options, Source};
 
-/// One state takes one to two kilobytes, and each matcher has its own.
-const MAX_LEXER_STATES: usize = 50_000;
+/// What one answer may cost. A state takes one to two kilobytes.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub lexer_states: usize,
+    pub mask_fuel: u64, // of one mask; some 14,000 take a millisecond
+}
+
+/// Sets of tokens that a mask takes as a whole where the grammar takes all of them: most of a
+/// vocabulary are words, which would be walked one by one under "[a-z ]+" and its like.
+const WORD_SLICES: [&str; 4] = ["[a-z]{1,6}", " ?[a-z]{1,6}", "[a-z]{1,14}", " ?[a-z]{1,14}"];
+
+/// A shared lexer of each grammar that is kept has at most so much beyond its first state.
+const MAX_SHARED_BYTES: usize = 4 << 20;
+const SHARED_STATES: usize = 8; // an eighth of what one answer may have
 
 /// What all grammars of a model share: the trie of its tokens' bytes.
 pub struct GrammarVocab {
@@ -37,11 +53,12 @@ pub struct GrammarVocab {
     marks: marks::Marks,
     special: Arc<Vec<bool>>,
     end_ids: Arc<Vec<u32>>,
+    limits: Limits,
 }
 
 /// A grammar ready to be followed, in its first state.
 pub struct CompiledGrammar {
-    start: Matcher,
+    start: Arc<Start>,
     special: Arc<Vec<bool>>,
     end_ids: Arc<Vec<u32>>,
 }
@@ -49,7 +66,12 @@ pub struct CompiledGrammar {
 impl GrammarVocab {
     /// `words`: the bytes of each id in running text, empty for ids that stand for nothing. A
     /// special token is never part of a text. `end_ids` end an answer; there may be none.
-    pub fn new(words: &[&[u8]], special: Vec<bool>, end_ids: &[u32]) -> Result<Self, String> {
+    pub fn new(
+        words: &[&[u8]],
+        special: Vec<bool>,
+        end_ids: &[u32],
+        limits: Limits,
+    ) -> Result<Self, String> {
         let count = u32::try_from(words.len()).map_err(|e| e.to_string())?;
         if count == 0 || special.len() != words.len() {
             return Err(format!("internal error: {} tokens, {} marks", count, special.len()));
@@ -77,31 +99,37 @@ impl GrammarVocab {
         }
         // Tokens are never forced by text: whatever tokens the model would take are allowed.
         let env: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
-        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let mut slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        slices.extend(WORD_SLICES.map(str::to_string));
         let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices)
             .map_err(|e| e.to_string())?;
         factory.quiet();
         *factory.limits_mut() = ParserLimits {
-            max_lexer_states: MAX_LEXER_STATES,
+            max_lexer_states: limits.lexer_states,
+            step_lexer_fuel: limits.mask_fuel,
             verbose_errors: false,
             ..ParserLimits::default()
         };
         let (special, end_ids) = (Arc::new(special), Arc::new(end_ids.to_vec()));
-        Ok(Self { factory, marks, special, end_ids })
+        Ok(Self { factory, marks, special, end_ids, limits })
     }
 
     pub fn compile(&self, source: &Source) -> Result<CompiledGrammar, String> {
         guard_on_large_stack(|| {
-            let start = self.compile_source(source)?;
+            let most = Learned {
+                states: self.limits.lexer_states / SHARED_STATES,
+                bytes: MAX_SHARED_BYTES,
+                fuel: self.limits.mask_fuel.saturating_sub(1),
+            };
             Ok(CompiledGrammar {
-                start,
+                start: Arc::new(Start::new(self.compile_source(source)?, most)),
                 special: self.special.clone(),
                 end_ids: self.end_ids.clone(),
             })
         })
     }
 
-    fn compile_source(&self, source: &Source) -> Result<Matcher, String> {
+    fn compile_source(&self, source: &Source) -> Result<Follower, String> {
         let grammar = source.grammar(&self.marks)?;
         self.try_grammar(grammar).map_err(|error| {
             // The compiler does not say where: look for the smallest part that fails alone.
@@ -113,15 +141,14 @@ impl GrammarVocab {
         })
     }
 
-    /// The matcher of a grammar in its first state, from which something can follow.
-    fn try_grammar(&self, grammar: TopLevelGrammar) -> Result<Matcher, String> {
+    /// A grammar's first state, from which something can follow.
+    fn try_grammar(&self, grammar: TopLevelGrammar) -> Result<Follower, String> {
         let parser = self.factory.create_parser(grammar).map_err(|e| plain(&e.to_string()))?;
-        let mut matcher = Matcher::new(Ok(parser));
-        let mask = matcher.compute_mask_or_eos().map_err(|e| plain(&e.to_string()))?;
-        let accepts = matcher.is_accepting().map_err(|e| plain(&e.to_string()))?;
-        match mask.is_zero() && !accepts {
+        let mut start = Follower::new(parser);
+        let mask = start.mask()?;
+        match mask.is_zero() && !start.is_accepting()? {
             true => Err("no text of this vocabulary fits it".to_string()),
-            false => Ok(matcher),
+            false => Ok(start),
         }
     }
 }
@@ -129,9 +156,9 @@ impl GrammarVocab {
 impl CompiledGrammar {
     /// A matcher at the start. `more_ends` are the request's own end tokens; without
     /// `end_allowed` the answer ends only when nothing more can follow.
-    pub fn matcher(&self, more_ends: &[u32], end_allowed: bool) -> GrammarMatcher {
+    pub fn matcher(&self, more_ends: &[u32], end_allowed: bool) -> Result<GrammarMatcher, String> {
         GrammarMatcher::new(
-            self.start.deep_clone(),
+            self.start.clone(),
             self.end_ids.clone(),
             matcher::special_ends(more_ends, &self.special, &self.end_ids),
             end_allowed,
@@ -139,8 +166,16 @@ impl CompiledGrammar {
     }
 }
 
-/// The message without the compiler's notes on its own state.
+/// The message without the compiler's notes on its own state and options.
 fn plain(message: &str) -> String {
     let end = message.find("\n<").unwrap_or(message.len());
-    message[..end].trim().replace("NoExtensionBias", "nothing fits it, or what does never ends")
+    message[..end]
+        .trim()
+        .replace("NoExtensionBias", "nothing fits it, or what does never ends")
+        .replace(
+            "oneOf constraints are not supported. Enable 'coerce_one_of' option to approximate \
+             oneOf with anyOf",
+            "a value could fit several of its branches; let them exclude each other (by \"type\", or \
+             by \"const\" or \"enum\" of a required property), or use \"anyOf\"",
+        )
 }

@@ -9,12 +9,18 @@ use serde_json::Value;
 
 use super::marks::Marks;
 use super::source::{self, lark_string, Options};
+use super::tag_members::{flag, known, list, members, pattern, string, strings};
 use super::{ebnf, regex};
 
 const MAX_DEPTH: usize = 64;
 
 pub fn grammar(tag: &Value, options: &Options, marks: &Marks) -> Result<TopLevelGrammar, String> {
     let mut builder = Builder { options, marks, rules: String::new(), count: 0, parts: Vec::new() };
+    let start = match (tag.get("format"), tag.get("structures")) {
+        (Some(_), _) => known(tag, "the structural tag", &["format"]),
+        _ => known(tag, "the structural tag", &["structures", "triggers"]),
+    };
+    start?;
     let start = match (tag.get("format"), tag.get("structures")) {
         (Some(format), _) => builder.format(format, "format", 0)?,
         (None, Some(structures)) => builder.structures(structures, tag.get("triggers"))?,
@@ -46,41 +52,8 @@ struct Tag {
     up_to: Option<String>, // free text up to the end and with it, in place of content and end
 }
 
-fn string(value: Option<&Value>, what: &str) -> Result<String, String> {
-    match value {
-        Some(Value::String(text)) => Ok(text.clone()),
-        _ => Err(format!("{what} must be a string")),
-    }
-}
-
-fn list<'v>(value: Option<&'v Value>, what: &str) -> Result<&'v Vec<Value>, String> {
-    match value {
-        Some(Value::Array(list)) if !list.is_empty() => Ok(list),
-        _ => Err(format!("{what} must be a list that is not empty")),
-    }
-}
-
-fn strings(value: Option<&Value>, what: &str) -> Result<Vec<String>, String> {
-    list(value, what)?.iter().map(|item| string(Some(item), what)).collect()
-}
-
-/// A regular expression in the compiler's syntax.
-fn pattern(value: Option<&Value>, what: &str) -> Result<String, String> {
-    let pattern = regex::translate(&string(value, what)?);
-    regex::check(&pattern).map_err(|why| format!("{what}: {why}"))?;
-    Ok(pattern)
-}
-
 fn anywhere(pattern: &str) -> String {
     format!("(?s:.)*(?:{pattern})(?s:.)*")
-}
-
-fn flag(value: Option<&Value>, what: &str) -> Result<bool, String> {
-    match value {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(value)) => Ok(*value),
-        Some(_) => Err(format!("{what} must be a boolean")),
-    }
 }
 
 impl Builder<'_> {
@@ -108,6 +81,7 @@ impl Builder<'_> {
         let mut tags = Vec::new();
         for (i, item) in list(Some(value), "structures")?.iter().enumerate() {
             let place = format!("structures[{i}]");
+            known(item, &place, &["begin", "schema", "end"])?;
             tags.push(Tag {
                 begin: string(item.get("begin"), &format!("{place}.begin"))?,
                 content: self.schema(item.get("schema"), &format!("{place}.schema"))?,
@@ -124,6 +98,12 @@ impl Builder<'_> {
             return Err(format!("{place} is nested more than {MAX_DEPTH} levels deep"));
         }
         let kind = string(value.get("type"), &format!("{place}.type"))?;
+        match kind.as_str() {
+            "const_string" | "json_schema" | "any_text" | "text_up_to" | "regex" | "optional"
+            | "star" | "plus" | "grammar" | "sequence" | "or" | "tag" | "triggered_tags"
+            | "tags_with_separator" => known(value, place, members(&kind))?,
+            _ => {}
+        }
         match kind.as_str() {
             "const_string" => {
                 let text = string(value.get("value"), &format!("{place}.value"))?;
@@ -202,21 +182,23 @@ impl Builder<'_> {
     }
 
     fn tag(&mut self, value: &Value, place: &str, depth: usize) -> Result<Tag, String> {
+        known(value, place, members("tag"))?;
         let begin = string(value.get("begin"), &format!("{place}.begin"))?;
         let ends = match value.get("end") {
             Some(Value::Array(_)) => strings(value.get("end"), &format!("{place}.end"))?,
             end => vec![string(end, &format!("{place}.end"))?],
         };
         let inner = value.get("content").ok_or_else(|| format!("{place}.content is missing"))?;
+        let plain = |name: &str| inner.get(name).is_none_or(Value::is_null);
         let any_text = inner.get("type") == Some(&Value::from("any_text"))
-            && inner.get("max_tokens").is_none()
-            && inner.get("without").is_none()
+            && ["max_tokens", "without", "excludes"].into_iter().all(plain)
             && ends.iter().all(|end| !end.is_empty());
         if !any_text {
             let content = self.format(inner, &format!("{place}.content"), depth + 1)?;
             return Ok(Tag { begin, content, ends, up_to: None });
         }
-        let up_to = match inner.get("pattern") {
+        known(inner, &format!("{place}.content"), members("any_text"))?;
+        let up_to = match inner.get("pattern").filter(|pattern| !pattern.is_null()) {
             None => self.text_up_to_any(&ends),
             whole => {
                 let whole = pattern(whole, &format!("{place}.content.pattern"))?;
@@ -237,18 +219,29 @@ impl Builder<'_> {
         format!("({begin}{} ({}))", tag.content, ends.join(" | "))
     }
 
-    /// Free text; of `max_tokens` at most, without a match of `without` in it.
+    /// Free text; of `max_tokens` at most, without a match of `without` and none of `excludes` in it.
     fn any_text(&mut self, value: &Value, place: &str) -> Result<String, String> {
-        let without = match value.get("without") {
-            None => None,
-            without => Some(pattern(without, &format!("{place}.without"))?),
+        let member = |name: &str| value.get(name).filter(|value| !value.is_null());
+        if member("pattern").is_some() {
+            return Err(format!(
+                "{place} has \"pattern\", which can't be enforced here: it is for the content of a \
+                 tag with an end, alone; use the type \"regex\""
+            ));
+        }
+        let mut without = match member("without") {
+            None => Vec::new(),
+            without => vec![pattern(without, &format!("{place}.without"))?],
         };
-        let most = match value.get("max_tokens") {
+        if let Some(texts) = member("excludes") {
+            let texts = strings(Some(texts), &format!("{place}.excludes"))?;
+            without.extend(texts.iter().map(|text| regex_syntax::escape(text)));
+        }
+        let most = match member("max_tokens") {
             None => None,
             Some(most) => Some(most.as_u64().ok_or(format!("{place}.max_tokens: a count"))?),
         };
         let mut body = "/(?s:.)+/".to_string();
-        if let Some(pattern) = without {
+        for pattern in without {
             let _ = write!(body, " & ~({})", regex::lark_literal(&anywhere(&pattern)));
         }
         let name = self.name("TEXT");
