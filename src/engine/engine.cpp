@@ -77,17 +77,18 @@ Status Engine::Impl::check_fits(const Request& request) const {
   const auto num_prompt = static_cast<std::int32_t>(request.prompt->size());
   const std::int32_t limit = options.scheduler.max_model_len;
   if (num_prompt == 0) return field_error("prompt", "the prompt has no tokens; give at least one");
-  if (num_prompt >= limit) {
+  const std::int32_t answer = request.stop.max_tokens > 0 ? 1 : 0;  // tokens of it at least
+  if (num_prompt + answer > limit) {
     return make_error(ErrorCode::kContextLength,
                       "this model's maximum context length is {} tokens, but the prompt has {}: "
                       "shorten it to at most {}",
-                      limit, num_prompt, limit - 1);
+                      limit, num_prompt, limit - answer);
   }
-  if (!engine_loop.could_fit(num_prompt + 1)) {
+  if (!engine_loop.could_fit(num_prompt + answer)) {
     std::int32_t fits = 0, too_long = num_prompt;
     while (too_long - fits > 1) {
       const std::int32_t length = fits + (too_long - fits) / 2;
-      (engine_loop.could_fit(length + 1) ? fits : too_long) = length;
+      (engine_loop.could_fit(length + answer) ? fits : too_long) = length;
     }
     return make_error(ErrorCode::kContextLength,
                       "the prompt has {} tokens, but the KV cache can hold at most {} of them: "

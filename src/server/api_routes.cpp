@@ -40,16 +40,35 @@ Status check_content_type(const HttpRequest& request) {
 
 // ---- generation -------------------------------------------------------------------------------
 
+namespace {
+void submit_or_refuse(TextPool& pool, const ExchangePtr& exchange, std::function<void()> task) {
+  if (pool.submit(std::move(task))) return;
+  exchange->send(
+      error_response({ErrorCode::kUnavailable,
+                      "too many requests are waiting to be read: try again in a moment", ""}));
+}
+}  // namespace
+
 void ApiServer::Impl::on_pool(const ExchangePtr& exchange, std::function<void()> task) {
   if (draining) {
     return exchange->send(
         error_response({ErrorCode::kUnavailable, "the server is shutting down", ""}));
   }
-  if (!pool.submit(std::move(task))) {
-    exchange->send(
-        error_response({ErrorCode::kUnavailable,
-                        "too many requests are waiting to be read: try again in a moment", ""}));
-  }
+  submit_or_refuse(pool, exchange, std::move(task));
+}
+
+void ApiServer::Impl::on_pools(const ExchangePtr& exchange, CompilingTask task) {
+  on_pool(exchange, [this, exchange, task = std::move(task)] {
+    bool lacks_grammar = false;
+    ProtocolContext quick = context;
+    quick.lacks_grammar = &lacks_grammar;
+    const Status status = task(quick);
+    if (status) return;
+    if (!lacks_grammar) return exchange->send(error_response(status.error()));
+    submit_or_refuse(compilers, exchange, [this, exchange, task] {
+      if (const Status done = task(context); !done) exchange->send(error_response(done.error()));
+    });
+  });
 }
 
 void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange, Prepare prepare) {
@@ -64,14 +83,14 @@ void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange
   auto body = std::make_shared<std::string>(std::move(request.body));
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // keeps different users of a key apart
   const std::uint64_t client = hash_text(request.header("authorization"));
-  on_pool(exchange, [this, exchange, prepare, info, body, token, client] {
-    auto prepared = prepare(context, *body, info);
-    if (!prepared) return exchange->send(error_response(prepared.error()));
+  on_pools(exchange, [=, this](const ProtocolContext& where) -> Status {
+    QUIRE_ASSIGN(auto prepared, prepare(where, *body, info));
     if (options.fair_by != FairBy::kNone) {
-      for (Request& made : prepared->requests) made.client = made.client * kOdd + client;
+      for (Request& made : prepared.requests) made.client = made.client * kOdd + client;
     }
-    GenerationCall::start(exchange, parts.generator, std::move(prepared->answer),
-                          std::move(prepared->requests), token);
+    GenerationCall::start(exchange, parts.generator, std::move(prepared.answer),
+                          std::move(prepared.requests), token);
+    return {};
   });
 }
 
@@ -89,12 +108,11 @@ void ApiServer::Impl::text_answer(HttpRequest& request, const ExchangePtr& excha
   if (auto status = check_content_type(request); !status)
     return exchange->send(error_response(status.error()));
   auto body = std::make_shared<std::string>(std::move(request.body));
-  on_pool(exchange, [this, exchange, job, body] {
-    auto answer = job(context, *body);
-    if (!answer) return exchange->send(error_response(answer.error()));
+  on_pools(exchange, [=](const ProtocolContext& where) -> Status {
     HttpResponse response;
-    response.body = std::move(*answer);
+    QUIRE_ASSIGN(response.body, job(where, *body));
     exchange->send(std::move(response));
+    return {};
   });
 }
 

@@ -184,6 +184,7 @@ bool ApiServer::shutdown(double timeout_s) {
   }
   impl_->http->stop();
   impl_->pool.stop();
+  impl_->compilers.stop();
   return impl_->all_answered;
 }
 

@@ -30,7 +30,8 @@ struct ApiServer::Impl {
         seeds(options.seed),
         dialect(std::move(chat_dialect)),
         context{&options, parts.text, parts.generator, &seeds, &dry_breakers, &dialect},
-        pool(options.text_threads, options.text_queue_length) {}
+        pool(options.text_threads, options.text_queue_length),
+        compilers(options.text_threads, options.text_queue_length, kCompilerNiceness) {}
 
   struct Route : ApiOperation {  // "{id}" at the end of a path takes the rest
     void (Impl::*handle)(HttpRequest& request, const ExchangePtr& exchange);
@@ -68,6 +69,10 @@ struct ApiServer::Impl {
   void generate(HttpRequest& request, const ExchangePtr& exchange, Prepare prepare);
   void text_answer(HttpRequest& request, const ExchangePtr& exchange, TextJob job);
   void on_pool(const ExchangePtr& exchange, std::function<void()> task);
+  // On the pool; when `task` lacks a grammar, again where compiling holds up nobody. Other errors
+  // are answered.
+  using CompilingTask = std::function<Status(const ProtocolContext& context)>;
+  void on_pools(const ExchangePtr& exchange, CompilingTask task);
   boost::json::object model_card(const std::string& name) const;
 
   ServerOptions options;
@@ -77,7 +82,8 @@ struct ApiServer::Impl {
   DryBreakerCache dry_breakers;
   ChatDialect dialect;
   ProtocolContext context;
-  TextPool pool;
+  TextPool pool, compilers;  // the first one's tasks may go on in the second
+  static constexpr int kCompilerNiceness = 10;
   const std::int64_t created = unix_time_s();
   std::atomic<bool> draining = false;
   // Shared with calls: the last of them may outlive the server by a moment.

@@ -111,10 +111,60 @@ TEST(ApiServer, RenderShowsWhatWouldRun) {
   const auto chat = ask(server, "/v1/chat/completions/render", std::string(kChat) + "}");
   EXPECT_NE(std::string(chat.at("prompt_text").as_string()).find("A:"), std::string::npos);
   EXPECT_EQ(server.generator.last_request(), nullptr);
+  EXPECT_EQ(
+      ask(server, "/v1/completions/render", R"({"prompt": "ab", "echo": true, "max_tokens": 0})")
+          .as_array()
+          .size(),
+      1u);
   ask(server, "/v1/completions/render", R"({"prompt": "ab", "temperature": 5})", 400);
   const auto shown =
       ask(server, "/v1/chat/completions", std::string(kChat) + R"(, "return_prompt_text": true})");
   EXPECT_EQ(shown.at("prompt_text"), chat.at("prompt_text"));
+}
+
+// One text thread: others are read and answered while a grammar is compiled.
+TEST(ApiServer, CompilingAGrammarHoldsUpNobodyElse) {
+  FakeServer server;
+  server.text.hold_compiling(true);
+  RawClient slow(server.server->port());
+  slow.post("/v1/completions", R"({"prompt": "a", "structured_outputs": {"regex": "a+"}})");
+  while (server.text.specs().empty()) std::this_thread::yield();
+  const auto other = ask(server, "/v1/completions", R"({"prompt": "b", "max_tokens": 1})");
+  EXPECT_EQ(other.at("choices").as_array().size(), 1u);
+  server.text.hold_compiling(false);
+  EXPECT_EQ(slow.read().status, 200);
+  // It is ready now: no second compilation is waited for, errors come as ever.
+  ask(server, "/v1/completions", R"({"prompt": "a", "structured_outputs": {"regex": "a+"}})");
+  EXPECT_EQ(ask(server, "/v1/completions",
+                R"({"prompt": "a", "structured_outputs": {"regex": "("}})", 400)
+                .at("error")
+                .at("param"),
+            "structured_outputs.regex");
+}
+
+TEST(ApiServer, RenderTellsWhereTokensStand) {
+  FakeServer server;
+  const auto list = ask(server, "/v1/completions/render",
+                        R"({"prompt": ["abc", "d"], "return_token_offsets": true, "n": 2,
+                            "truncate_prompt_tokens": 2})");
+  ASSERT_EQ(list.as_array().size(), 2u);
+  EXPECT_EQ(json::serialize(list.at(0).at("token_ids")), "[98,99]");
+  EXPECT_EQ(json::serialize(list.at(0).at("token_offsets")), "[[1,2],[2,3]]");
+  EXPECT_EQ(list.at(0).at("prompt_text"), "abc") << "what they speak of";
+  const auto ids =
+      ask(server, "/v1/completions/render", R"({"prompt": [97], "return_token_offsets": true})");
+  EXPECT_TRUE(ids.at(0).at("token_offsets").is_null());
+  const auto chat = ask(server, "/v1/chat/completions/render",
+                        std::string(kChat) + R"(, "return_token_offsets": true})");
+  EXPECT_EQ(chat.at("token_offsets").as_array().size(), chat.at("token_ids").as_array().size());
+  for (const char* path : {"/v1/completions", "/v1/chat/completions"}) {
+    const auto error = ask(server, path,
+                           path == std::string_view("/v1/completions")
+                               ? R"({"prompt": "a", "return_token_offsets": true})"
+                               : std::string(kChat) + R"(, "return_token_offsets": true})",
+                           400);
+    EXPECT_EQ(error.at("error").at("param"), "return_token_offsets");
+  }
 }
 
 TEST(ApiServer, Embeddings) {
@@ -136,6 +186,23 @@ TEST(ApiServer, Embeddings) {
                 .at("embedding"),
             "mpkZP83MTD8=");
   ask(server, "/v1/embeddings", R"({"input": "x", "dimensions": 4})", 400);
+  // The whole context is the input's: there is no answer.
+  std::string long_ids;
+  for (int i = 0; i < 256; ++i) long_ids += "1, ";
+  ask(server, "/v1/embeddings", fmt::format(R"({{"input": "{}"}})", std::string(256, 'x')));
+  const auto error =
+      ask(server, "/v1/embeddings", fmt::format(R"({{"input": [{}1]}})", long_ids), 400)
+          .at("error");
+  EXPECT_EQ(std::string(error.at("message").as_string()),
+            "this model's maximum context length is 256 tokens, but `input` has 257: shorten it or "
+            "set truncate_prompt_tokens");
+  EXPECT_EQ(
+      ask(server, "/v1/embeddings", fmt::format(R"({{"input": "{}"}})", std::string(257, 'x')), 400)
+          .at("error")
+          .at("message")
+          .as_string()
+          .find("prompt of"),
+      json::string::npos);
   ServerOptions refused;
   refused.embedding.unsupported = "a layer is missing";
   FakeServer other(refused);

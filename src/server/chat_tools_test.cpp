@@ -138,6 +138,49 @@ TEST(ChatTools, ACallThatTheLimitCutsComesBackAsItIs) {
   EXPECT_EQ(finish_of(body), "length");
 }
 
+// Nobody is to make a call that the request's own stop string has cut.
+TEST(ChatTools, AStopStringInACallEndsTheAnswerWithStop) {
+  FakeServer server({}, kTwoCalls, kHermes);
+  const std::string cut = std::string(kTwoTools) + R"(, "stop": ["sl"])";
+  const auto body = ask_tools(server, cut);
+  EXPECT_EQ(finish_of(body), "stop");
+  EXPECT_EQ(body.at("choices").at(0).at("stop_reason"), "sl");
+  EXPECT_EQ(message_of(body).at("tool_calls").at(0).at("function").at("arguments"),
+            R"({"city": "O)");
+  const auto streamed = stream_tools(server, cut);
+  EXPECT_EQ(streamed.finish, "stop");
+  EXPECT_EQ(streamed.arguments, std::vector<std::string>{R"({"city": "O)"});
+  // Between calls: the first one is whole.
+  const auto between = ask_tools(server, std::string(kTwoTools) + R"(, "stop": ["</tool_call>"])");
+  EXPECT_EQ(finish_of(between), "tool_calls");
+  EXPECT_EQ(between.at("choices").at(0).at("stop_reason"), "</tool_call>");
+  // Before its arguments: they are not {}.
+  const auto early = ask_tools(server, std::string(kTwoTools) + R"(, "stop": ["arguments"])");
+  EXPECT_EQ(finish_of(early), "stop");
+}
+
+TEST(ChatTools, RolesAreThoseOfOpenAiOrTheTemplates) {
+  FakeServer server({}, "x", "{% if message['role'] == 'ipython' %}{{ \"critic\" }}{% endif %}");
+  const auto ask_as = [&](const std::string& role, int status) {
+    RawClient client(server.server->port());
+    client.post("/v1/chat/completions",
+                R"({"messages": [{"role": "user", "content": "a"}, {"role": ")" + role +
+                    R"(", "content": "b"}]})");
+    const auto reply = client.read();
+    EXPECT_EQ(reply.status, status) << role << reply.body;
+    return json::parse(reply.body);
+  };
+  for (const char* role :
+       {"system", "developer", "user", "assistant", "tool", "function", "ipython", "critic"}) {
+    ask_as(role, 200);
+  }
+  for (const char* role : {"usr", "User", "message", "role", "if"}) {
+    const auto error = ask_as(role, 400).at("error");
+    EXPECT_EQ(error.at("param"), "messages[1].role");
+    EXPECT_NE(error.at("message").as_string().find("developer"), json::string::npos);
+  }
+}
+
 TEST(ChatTools, AnAnswerOfCallsAloneHasANullContent) {
   FakeServer server({}, "<tool_call>{\"name\": \"ping\", \"arguments\": {}}</tool_call>", kHermes);
   const auto body = ask_tools(server, kTwoTools);

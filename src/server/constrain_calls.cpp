@@ -35,7 +35,7 @@ Status check_schemas(const ProtocolContext& context, const ToolsInput& tools) {
     const ToolFunction& function = tools.functions[i];
     if (tools.choice == ToolChoice::kNamed && function.name != tools.name) continue;
     if (!tools.forced() && !function.strict) continue;
-    const auto grammar = context.text->compile_grammar(arguments_grammar(function));
+    const auto grammar = compile_grammar(context, arguments_grammar(function));
     if (grammar) continue;
     if (grammar.error().code != ErrorCode::kInvalidArgument) return tl::unexpected(grammar.error());
     const std::string place = fmt::format("tools[{}].function.parameters", i);

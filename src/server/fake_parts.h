@@ -16,6 +16,7 @@
 #include "server/api_server.h"
 #include "server/generator.h"
 #include "server/text_service.h"
+#include "text/stop_matcher.h"
 #include "text/test_vocab.h"
 
 namespace quire {
@@ -32,6 +33,12 @@ class FakeText : public TextService {
     std::vector<TokenId> ids;
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
+  }
+  Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens,
+                                      std::vector<TokenSpan>* spans) const override {
+    spans->clear();
+    for (std::uint32_t i = 0; i < text.size(); ++i) spans->push_back({i, i + 1});
+    return encode(text, add_special_tokens);
   }
   std::string decode(const std::vector<TokenId>& ids, bool) const override {
     std::string out;
@@ -51,15 +58,24 @@ class FakeText : public TextService {
     return std::string(input.messages_json) + std::string(input.tools_json) +
            (input.add_generation_prompt ? "A:" + opening : "");
   }
+  bool has_grammar(const GrammarSpec& spec) const override { return grammars_.is_ready(spec); }
   // By a real compiler over a byte-level vocabulary; remembers what was asked for.
   Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const override {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     specs_.push_back(spec);
+    compiled_.wait(lock, [this] { return !compiling_held_; });
     return grammars_.compile(spec);
   }
   std::vector<GrammarSpec> specs() const {
     std::lock_guard lock(mutex_);
     return specs_;
+  }
+
+  // Compiling takes until it is released.
+  void hold_compiling(bool held) {
+    std::lock_guard lock(mutex_);
+    compiling_held_ = held;
+    compiled_.notify_all();
   }
 
   std::string template_source;  // shows which parsers to use
@@ -72,6 +88,8 @@ class FakeText : public TextService {
   mutable GrammarCompiler grammars_{tokenizer_.get(), {kEnd}, 257};
   mutable std::mutex mutex_;
   mutable std::vector<GrammarSpec> specs_;
+  mutable std::condition_variable compiled_;
+  bool compiling_held_ = false;
 };
 
 // Answers each request on a thread of its own: the script's tokens, one delta each, until
@@ -153,6 +171,7 @@ class FakeGenerator : public Generator {
       return;
     }
     const auto limit = static_cast<std::size_t>(request.stop.max_tokens);
+    StopMatcher stops(request.stop.stop_strings, request.stop.include_stop_str_in_output);
     for (std::size_t i = 0; i < limit; ++i) {
       OutputDelta delta;
       const bool end = i >= script.size();
@@ -162,7 +181,9 @@ class FakeGenerator : public Generator {
       token.has_logprobs = request.sampling->logprobs >= 0;
       token.logprobs = scores(token.id, request.sampling->logprobs);
       if (choice > 0) token.logprobs.logprob /= static_cast<float>(choice + 1);
-      delta.text = token.text;
+      StopMatcher::Step step = stops.push(token.text);
+      delta.text = step.text;
+      delta.stop_string = step.matched;
       delta.tokens.push_back(token);
       if (i == 0 && request.sampling->prompt_logprobs >= 0) {
         delta.has_prompt_logprobs = true;
@@ -173,8 +194,9 @@ class FakeGenerator : public Generator {
       }
       delta.prompt_tokens = static_cast<std::int32_t>(request.prompt->size());
       delta.completion_tokens = static_cast<std::int32_t>(i + 1);
-      if (end) delta.finish = FinishReason::kStop;
-      if (!end && i + 1 == limit) delta.finish = FinishReason::kLength;
+      if (end || delta.stop_string) delta.finish = FinishReason::kStop;
+      if (!delta.finish && i + 1 == limit) delta.finish = FinishReason::kLength;
+      if (delta.finish && !delta.stop_string) delta.text += stops.flush();
       if (static_cast<int>(i) == fail_after_) {
         std::this_thread::sleep_for(
             std::chrono::milliseconds(100));  // what came before is on its way by then

@@ -46,17 +46,27 @@ struct ProtocolContext {
   SeedSource* seeds = nullptr;
   DryBreakerCache* dry_breakers = nullptr;
   const ChatDialect* dialect = nullptr;
+  // Where compiling would hold up others: set, with an error, when a grammar is not ready.
+  bool* lacks_grammar = nullptr;
 };
 
 // Of the HTTP request that carries the body.
 struct CallInfo {
   std::string request_id;  // X-Request-Id, or made up
   double arrival_s = 0;
+  bool render = false;  // nothing is generated: token offsets may be asked for
+};
+
+// A prompt that was a text, and where its tokens stand in it.
+struct PlacedTokens {
+  std::string text;
+  std::vector<TokenSpan> spans;
 };
 
 struct PreparedCall {
   std::unique_ptr<Answer> answer;
-  std::vector<Request> requests;  // one per choice; empty when nothing has to run
+  std::vector<Request> requests;     // one per choice; empty when nothing has to run
+  std::vector<PlacedTokens> placed;  // one per prompt if asked for; empty of one that was ids
 };
 
 Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body,
@@ -78,19 +88,26 @@ std::vector<FieldInfo> detokenize_fields();
 
 // ---- shared steps ------------------------------------------------------------------------------
 
+// A grammar, compiled if need be; see lacks_grammar.
+Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
+                                                       const GrammarSpec& spec);
 // What the answer must fit, compiled; an error speaks of the request's field.
 Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
                                                        const CommonRequest& request);
 // 404 unless it is served; empty: the default model. Returns the name to answer with.
 Result<std::string> check_model(const ProtocolContext& context, const std::string& model);
 Result<std::string> render_chat(const ProtocolContext& context, const ChatInput& chat);
-// Encodes and truncates a text; refuses one that can't fit without tokenizing it.
+// Encodes and truncates a text; refuses one that can't fit without tokenizing it. Sets *placed
+// where the request asks for that.
 Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
                                            const CommonRequest& request, std::string_view text,
-                                           bool add_special_tokens, std::string_view param);
-// Cuts ids to truncate_prompt_tokens.
+                                           bool add_special_tokens, std::string_view param,
+                                           PlacedTokens* placed = nullptr);
+// Cuts ids to truncate_prompt_tokens, and spans if there are any.
 void truncate_prompt(const ProtocolContext& context, const CommonRequest& request,
-                     std::vector<TokenId>* ids);
+                     std::vector<TokenId>* ids, std::vector<TokenSpan>* spans = nullptr);
+// `return_token_offsets` where text is generated.
+Status check_token_offsets(const CommonRequest& request, const CallInfo& info);
 
 // Everything of a Request but its prompt: validated sampling and stop rules, shared by its choices.
 struct RequestTemplate {
@@ -110,7 +127,7 @@ Result<RequestTemplate> make_template(const ProtocolContext& context, const Comm
 void add_choices(const ProtocolContext& context, const CommonRequest& request, Request first,
                  const std::string& prompt_text, PreparedCall* call, std::vector<Choice>* choices);
 // The engine's request for one prompt. default_max_tokens: of a request that sets none; 0: what the
-// context leaves.
+// context leaves. One that pools gets no answer.
 Result<Request> make_request(const ProtocolContext& context, const CommonRequest& request,
                              RequestTemplate parts, std::vector<TokenId> prompt,
                              std::int32_t default_max_tokens, const std::string& external_id,

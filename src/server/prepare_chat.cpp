@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "server/constrain_calls.h"
 #include "server/prepare.h"
+#include "server/protocol/chat_messages.h"
 #include "server/protocol/json_parse.h"
 #include "server/thinking.h"
 #include "server/tools_in_words.h"
@@ -95,6 +96,9 @@ Result<std::string> render_chat(const ProtocolContext& context, const ChatInput&
                       "this model has no chat template: use /v1/completions, or start the server "
                       "with --chat-template FILE");
   }
+  QUIRE_TRY(check_roles(chat.roles, chat.chat_template.empty()
+                                        ? context.text->chat_template_source()
+                                        : std::string_view(chat.chat_template)));
   QUIRE_ASSIGN(const auto kwargs,
                merge_kwargs(context.options->default_chat_template_kwargs, chat.kwargs_json));
   const bool show_tools = chat.tools.choice != ToolChoice::kNone ||
@@ -119,6 +123,7 @@ Result<std::string> render_chat(const ProtocolContext& context, const ChatInput&
 Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_view body,
                                   const CallInfo& info) {
   QUIRE_ASSIGN(auto request, parse_chat_request(body));
+  QUIRE_TRY(check_token_offsets(request, info));
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   QUIRE_ASSIGN(request.top_logprobs,
                resolve_logprobs(context, request.top_logprobs, "top_logprobs"));
@@ -127,8 +132,10 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
   parts.grammar_has_thinking = constrained == Constrained::kWholeAnswer;
   if (request.logprobs) parts.sampling.logprobs = request.top_logprobs;
   QUIRE_ASSIGN(const auto prompt, render_chat(context, request.chat));
-  QUIRE_ASSIGN(auto ids, encode_prompt(context, request, prompt,
-                                       request.add_special_tokens.value_or(false), "messages"));
+  PreparedCall out;
+  QUIRE_ASSIGN(auto ids,
+               encode_prompt(context, request, prompt, request.add_special_tokens.value_or(false),
+                             "messages", &out.placed.emplace_back()));
   QUIRE_TRY(set_thinking(context, prompt, request.thinking_token_budget, &parts));
   AnswerOptions options = answer_options(context, request, info, std::move(model));
   options.reply =
@@ -138,7 +145,6 @@ Result<PreparedCall> prepare_chat(const ProtocolContext& context, std::string_vi
                              options.reply != nullptr && options.reply->begins_inside);
   }
 
-  PreparedCall out;
   QUIRE_ASSIGN(auto engine_request, make_request(context, request, std::move(parts), std::move(ids),
                                                  0, options.id, info.arrival_s, "messages"));
   if (options.reply) engine_request.shown_special_tokens = context.dialect->shown;

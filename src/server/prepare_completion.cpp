@@ -36,11 +36,13 @@ AnswerOptions answer_options(const ProtocolContext& context, const CompletionReq
 
 // The ids of one prompt, and its text for echo.
 Result<std::vector<TokenId>> take_prompt(const ProtocolContext& context, CompletionRequest& request,
-                                         std::size_t index, std::string* echo_text) {
+                                         std::size_t index, std::string* echo_text,
+                                         PlacedTokens* placed) {
   auto& prompt = request.prompts[index];
   if (auto* text = std::get_if<std::string>(&prompt)) {
-    QUIRE_ASSIGN(auto ids, encode_prompt(context, request, *text,
-                                         request.add_special_tokens.value_or(true), "prompt"));
+    QUIRE_ASSIGN(auto ids,
+                 encode_prompt(context, request, *text, request.add_special_tokens.value_or(true),
+                               "prompt", placed));
     if (request.echo)
       *echo_text = request.truncate_prompt_tokens ? context.text->decode(ids, true) : *text;
     return ids;
@@ -56,6 +58,7 @@ Result<std::vector<TokenId>> take_prompt(const ProtocolContext& context, Complet
 Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::string_view body,
                                         const CallInfo& info) {
   QUIRE_ASSIGN(auto request, parse_completion_request(body));
+  QUIRE_TRY(check_token_offsets(request, info));
   QUIRE_ASSIGN(auto model, check_model(context, request.model));
   if (request.prompts.size() > context.options->max_prompts) {
     return field_error("prompt", "`prompt` may hold at most {} prompts, but it holds {}",
@@ -86,7 +89,8 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
   const std::size_t num_prompts = request.prompts.size();
   for (std::size_t i = 0; i < num_prompts; ++i) {
     std::string echo_text;
-    QUIRE_ASSIGN(auto ids, take_prompt(context, request, i, &echo_text));
+    QUIRE_ASSIGN(auto ids,
+                 take_prompt(context, request, i, &echo_text, &out.placed.emplace_back()));
     const std::string id = num_prompts == 1 ? options.id : fmt::format("{}-{}", options.id, i);
     QUIRE_ASSIGN(auto engine_request,
                  make_request(context, request, parts, std::move(ids), kDefaultMaxTokens, id,
@@ -94,7 +98,8 @@ Result<PreparedCall> prepare_completion(const ProtocolContext& context, std::str
     add_choices(context, request, std::move(engine_request), echo_text, &out, &choices);
   }
   // Only echo, and no scores: nothing to compute.
-  if (options.score_only && parts.sampling.prompt_logprobs < 0) out.requests.clear();
+  if (options.score_only && parts.sampling.prompt_logprobs < 0 && !info.render)
+    out.requests.clear();
   out.answer = make_completion_answer(options, context.text, std::move(choices));
   return out;
 }

@@ -56,9 +56,8 @@ Result<PreparedCall> prepare_embedding(const ProtocolContext& context, std::stri
   for (std::size_t i = 0; i < choices.size(); ++i) {
     QUIRE_ASSIGN(auto ids, take_input(context, request, i));
     const std::string id = choices.size() == 1 ? options.id : fmt::format("{}-{}", options.id, i);
-    QUIRE_ASSIGN(auto made, make_request(context, request, parts, std::move(ids), 1, id,
+    QUIRE_ASSIGN(auto made, make_request(context, request, parts, std::move(ids), 0, id,
                                          info.arrival_s, "input"));
-    made.stop.max_tokens = 0;  // only the prompt
     choices[i].prompt = made.prompt;
     out.requests.push_back(std::move(made));
   }

@@ -59,6 +59,16 @@ tl::unexpected<Error> context_error(std::string_view param, std::string message)
 }
 
 // Clients (LiteLLM, LangChain) know the error by OpenAI's words: "maximum context length is".
+Status check_input_length(const ProtocolContext& context, std::size_t num_tokens,
+                          std::string_view param) {
+  const auto limit = static_cast<std::size_t>(context.options->max_model_len);
+  if (num_tokens <= limit) return {};
+  return context_error(param,
+                       fmt::format("this model's maximum context length is {} tokens, but `{}` has "
+                                   "{}: shorten it or set truncate_prompt_tokens",
+                                   limit, param, num_tokens));
+}
+
 Result<std::int32_t> resolve_max_tokens(const ProtocolContext& context,
                                         const CommonRequest& request, std::size_t prompt_tokens,
                                         std::int32_t default_max_tokens, std::string_view param) {
@@ -125,12 +135,21 @@ std::vector<Request> make_choices(const ProtocolContext& context, Request reques
 }  // namespace
 
 Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
+                                                       const GrammarSpec& spec) {
+  if (context.lacks_grammar != nullptr && !context.text->has_grammar(spec)) {
+    *context.lacks_grammar = true;
+    return make_error(ErrorCode::kUnavailable, "the grammar is not compiled yet");
+  }
+  return context.text->compile_grammar(spec);
+}
+
+Result<std::shared_ptr<const Grammar>> compile_grammar(const ProtocolContext& context,
                                                        const CommonRequest& request) {
   GrammarSpec spec = *request.grammar;
   const StructuredOutputDefaults& defaults = context.options->structured_outputs;
   spec.disable_any_whitespace |= defaults.disable_any_whitespace && !spec.has_whitespace_pattern;
   spec.disable_additional_properties |= defaults.disable_additional_properties;
-  auto grammar = context.text->compile_grammar(spec);
+  auto grammar = compile_grammar(context, spec);
   if (grammar || grammar.error().code != ErrorCode::kInvalidArgument) return grammar;
   return field_error(request.grammar_field, "`{}`: {}", request.grammar_field,
                      grammar.error().message);
@@ -147,7 +166,7 @@ Result<std::string> check_model(const ProtocolContext& context, const std::strin
 }
 
 void truncate_prompt(const ProtocolContext& context, const CommonRequest& request,
-                     std::vector<TokenId>* ids) {
+                     std::vector<TokenId>* ids, std::vector<TokenSpan>* spans) {
   if (!request.truncate_prompt_tokens) return;
   auto keep = static_cast<std::size_t>(std::max(0, *request.truncate_prompt_tokens));
   if (*request.truncate_prompt_tokens == -1) {
@@ -155,27 +174,43 @@ void truncate_prompt(const ProtocolContext& context, const CommonRequest& reques
         std::max(1, context.options->max_model_len - std::max(1, request.max_tokens.value_or(1))));
   }
   if (ids->size() <= keep) return;
-  if (request.truncation_side == "right") {
-    ids->resize(keep);
-  } else {
-    ids->erase(ids->begin(), ids->end() - static_cast<std::ptrdiff_t>(keep));
-  }
+  const auto cut = [&](auto* list) {
+    if (request.truncation_side == "right") {
+      list->resize(keep);
+    } else {
+      list->erase(list->begin(), list->end() - static_cast<std::ptrdiff_t>(keep));
+    }
+  };
+  cut(ids);
+  if (spans != nullptr) cut(spans);
+}
+
+Status check_token_offsets(const CommonRequest& request, const CallInfo& info) {
+  if (!request.return_token_offsets || info.render) return {};
+  return field_error("return_token_offsets",
+                     "`return_token_offsets` is for /v1/completions/render and "
+                     "/v1/chat/completions/render: nothing is generated there");
 }
 
 Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
                                            const CommonRequest& request, std::string_view text,
-                                           bool add_special_tokens, std::string_view param) {
+                                           bool add_special_tokens, std::string_view param,
+                                           PlacedTokens* placed) {
   const std::size_t longest = std::max<std::size_t>(1, context.text->max_token_bytes());
   const auto limit = static_cast<std::size_t>(context.options->max_model_len);
   if (!request.truncate_prompt_tokens && text.size() / longest > limit) {
     return context_error(
         param,
-        fmt::format("this model's maximum context length is {} tokens, but the prompt of {} bytes "
-                    "has at least {}: shorten it or set truncate_prompt_tokens",
-                    limit, text.size(), text.size() / longest));
+        fmt::format(
+            "this model's maximum context length is {} tokens, but the {} of {} bytes has at "
+            "least {}: shorten it or set truncate_prompt_tokens",
+            limit, param == "input" ? param : "prompt", text.size(), text.size() / longest));
   }
-  QUIRE_ASSIGN(auto ids, context.text->encode(text, add_special_tokens));
-  truncate_prompt(context, request, &ids);
+  const bool place = placed != nullptr && request.return_token_offsets;
+  QUIRE_ASSIGN(auto ids, place ? context.text->encode(text, add_special_tokens, &placed->spans)
+                               : context.text->encode(text, add_special_tokens));
+  if (place) placed->text = text;
+  truncate_prompt(context, request, &ids, place ? &placed->spans : nullptr);
   if (ids.empty())
     return field_error(param, "the prompt is empty: it must have at least one token");
   return ids;
@@ -269,8 +304,13 @@ Result<Request> make_request(const ProtocolContext& context, const CommonRequest
                              double arrival_s, std::string_view param) {
   const auto vocab_size = static_cast<std::int64_t>(context.text->vocab_size());
   QUIRE_TRY(check_ids(prompt, param, static_cast<std::size_t>(vocab_size)));
-  QUIRE_ASSIGN(parts.stop.max_tokens,
-               resolve_max_tokens(context, request, prompt.size(), default_max_tokens, param));
+  if (parts.sampling.pooling != Pooling::kNone) {  // only the prompt is computed
+    QUIRE_TRY(check_input_length(context, prompt.size(), param));
+    parts.stop.max_tokens = 0;
+  } else {
+    QUIRE_ASSIGN(parts.stop.max_tokens,
+                 resolve_max_tokens(context, request, prompt.size(), default_max_tokens, param));
+  }
   if (request.min_tokens > parts.stop.max_tokens && !request.max_tokens) {
     return field_error("min_tokens", "`min_tokens` must be at most `max_tokens` = {}, but it is {}",
                        parts.stop.max_tokens, request.min_tokens);

@@ -42,18 +42,28 @@ json::object sampling_json(const Request& request) {
   return out;
 }
 
-json::object request_json(const ProtocolContext& context, const Request& request) {
+json::value spans_json(const std::vector<TokenSpan>& spans) {
+  json::array out;
+  for (const TokenSpan& span : spans) out.push_back({span.begin, span.end});
+  return out;
+}
+
+json::object request_json(const ProtocolContext& context, const Request& request,
+                          const PlacedTokens& placed) {
   json::object out;
   out["request_id"] = request.external_id;
   out["model"] = context.options->served_model_names.front();
   out["token_ids"] = json::array(request.prompt->begin(), request.prompt->end());
-  out["prompt_text"] = context.text->decode(*request.prompt, false);
+  const bool has_places = !placed.spans.empty();
+  // What the offsets speak of, or what the tokens spell.
+  out["prompt_text"] = has_places ? placed.text : context.text->decode(*request.prompt, false);
+  out["token_offsets"] = has_places ? spans_json(placed.spans) : json::value(nullptr);
   out["sampling_params"] = sampling_json(request);
   out["priority"] = request.priority;
   return out;
 }
 
-CallInfo render_info() { return {random_hex(16), 0}; }
+CallInfo render_info() { return {random_hex(16), 0, true}; }
 
 }  // namespace
 
@@ -63,7 +73,8 @@ Result<std::string> render_completion_answer(const ProtocolContext& context,
   json::array out;
   const void* last = nullptr;
   for (const Request& request : prepared.requests) {
-    if (request.prompt.get() != last) out.emplace_back(request_json(context, request));
+    if (request.prompt.get() != last)
+      out.emplace_back(request_json(context, request, prepared.placed[out.size()]));
     last = request.prompt.get();  // choices of one prompt share it
   }
   return json::serialize(out);
@@ -71,7 +82,7 @@ Result<std::string> render_completion_answer(const ProtocolContext& context,
 
 Result<std::string> render_chat_answer(const ProtocolContext& context, std::string_view body) {
   QUIRE_ASSIGN(const auto prepared, prepare_chat(context, body, render_info()));
-  return json::serialize(request_json(context, prepared.requests.front()));
+  return json::serialize(request_json(context, prepared.requests.front(), prepared.placed.front()));
 }
 
 std::string tokenizer_info_answer(const ProtocolContext& context) {

@@ -1,13 +1,17 @@
 #include "server/text_pool.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace quire {
 
-TextPool::TextPool(int num_threads, std::size_t queue_length) : queue_(queue_length) {
+TextPool::TextPool(int num_threads, std::size_t queue_length, int niceness) : queue_(queue_length) {
   for (int i = 0; i < std::max(1, num_threads); ++i) {
-    threads_.emplace_back([this] {
+    threads_.emplace_back([this, niceness] {
+      // Linux keeps it per thread, and hands it on to the threads that this one starts.
+      if (niceness > 0) setpriority(PRIO_PROCESS, 0, niceness);
       while (auto task = queue_.pop()) (*task)();
     });
   }

@@ -13,7 +13,8 @@ namespace quire {
 
 class TextPool {
  public:
-  TextPool(int num_threads, std::size_t queue_length);
+  // niceness: 0 to 19, how much the threads stand back behind others.
+  TextPool(int num_threads, std::size_t queue_length, int niceness = 0);
   ~TextPool();  // stop()
   // False when the queue is full or the pool has stopped.
   bool submit(std::function<void()> task);

@@ -17,6 +17,11 @@ Result<std::vector<TokenId>> ModelTextService::encode(std::string_view text,
                                                       bool add_special_tokens) const {
   return tokenizer_->encode(text, add_special_tokens);
 }
+Result<std::vector<TokenId>> ModelTextService::encode(std::string_view text,
+                                                      bool add_special_tokens,
+                                                      std::vector<TokenSpan>* spans) const {
+  return tokenizer_->encode(text, add_special_tokens, spans);
+}
 std::string ModelTextService::decode(const std::vector<TokenId>& ids,
                                      bool skip_special_tokens) const {
   return tokenizer_->decode(ids, skip_special_tokens);

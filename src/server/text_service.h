@@ -22,6 +22,9 @@ class TextService {
   virtual ~TextService() = default;
   virtual Result<std::vector<TokenId>> encode(std::string_view text,
                                               bool add_special_tokens) const = 0;
+  // Also where each token stands in the text.
+  virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens,
+                                              std::vector<TokenSpan>* spans) const = 0;
   virtual std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const = 0;
   virtual std::string_view token_bytes(TokenId id) const = 0;
   virtual std::string_view token_text(TokenId id) const = 0;
@@ -35,6 +38,8 @@ class TextService {
   // With template_source empty, the model's own template.
   virtual Result<std::string> render(const ChatTemplate::Input& input,
                                      std::string_view template_source) const = 0;
+  // Whether compile_grammar gives it at once.
+  virtual bool has_grammar(const GrammarSpec& spec) const = 0;
   // May take seconds; what was compiled lately is kept.
   virtual Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const = 0;
 };
@@ -47,6 +52,8 @@ class ModelTextService : public TextService {
                    GrammarCompiler* grammars = nullptr);
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       bool add_special_tokens) const override;
+  Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens,
+                                      std::vector<TokenSpan>* spans) const override;
   std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const override;
   std::string_view token_bytes(TokenId id) const override;
   std::string_view token_text(TokenId id) const override;
@@ -58,6 +65,9 @@ class ModelTextService : public TextService {
   std::optional<TokenId> special_token(std::string_view text) const override;
   Result<std::string> render(const ChatTemplate::Input& input,
                              std::string_view template_source) const override;
+  bool has_grammar(const GrammarSpec& spec) const override {
+    return grammars_ == nullptr || grammars_->is_ready(spec);
+  }
   Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) const override;
 
  private:

@@ -18,8 +18,8 @@ Result<std::shared_ptr<const Grammar>> thinking_text(const ProtocolContext& cont
                                                      std::string_view rest_of_begin) {
   boost::json::array ends;
   for (const auto end : format.ends) ends.emplace_back(boost::json::string(end.data(), end.size()));
-  return context.text->compile_grammar(
-      tag_format::spec(tag_format::tag(rest_of_begin, tag_format::any_text(), std::move(ends))));
+  return compile_grammar(context, tag_format::spec(tag_format::tag(
+                                      rest_of_begin, tag_format::any_text(), std::move(ends))));
 }
 
 Status set_marks(const ProtocolContext& context, const ReasoningFormat& format,

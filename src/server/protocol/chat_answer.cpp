@@ -74,7 +74,11 @@ class ChatAnswer : public Answer {
 
   static void finish(const Choice& choice, const ChatReply& reply, json::object& out) {
     add_finish(choice, out);
-    if (reply.has_calls() && choice.finish == FinishReason::kStop)
+    // The request's own stop rules may end an answer in the middle of a call, which nobody is to
+    // make then.
+    const bool own_stop = choice.stop_string || choice.stop_token;
+    if (reply.has_calls() && choice.finish == FinishReason::kStop &&
+        !(own_stop && reply.cut_in_call()))
       out["finish_reason"] = "tool_calls";
   }
 

@@ -1,5 +1,12 @@
 #include "server/protocol/chat_messages.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <cctype>
+#include <iterator>
+
 #include "dialect/json_view.h"
 #include "server/protocol/field_table.h"
 #include "server/protocol/json_parse.h"
@@ -77,7 +84,7 @@ Status normalize_message(json::value& value, const std::string& where) {
     return field_error(where, "`{}` must be an object, but it is {}", where, json_kind(value));
   const auto* role = message->if_contains("role");
   if (role == nullptr || !role->is_string() || role->get_string().empty()) {
-    return field_error(where, "`{}` needs a \"role\" such as \"user\"", where);
+    return field_error(where + ".role", "`{}` needs a \"role\" such as \"user\"", where);
   }
   const bool assistant = role->get_string() == "assistant";
   for (const char* key : {"name", "tool_call_id"}) {
@@ -119,6 +126,41 @@ Result<json::array> normalize_messages(const json::value& messages) {
   for (std::size_t i = 0; i < out.size(); ++i)
     QUIRE_TRY(normalize_message(out[i], fmt::format("messages[{}]", i)));
   return out;
+}
+
+namespace {
+// Whether the template has the name as a text: 'ipython' or "ipython", but no member as in
+// message['role'].
+bool speaks_of(std::string_view source, std::string_view name) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string text = fmt::format("{}{}{}", quote, name, quote);
+    for (auto at = source.find(text); at != source.npos; at = source.find(text, at + 1)) {
+      const bool behind_bracket = at > 1 && source[at - 1] == '[';
+      const char before = behind_bracket ? source[at - 2] : ' ';
+      const bool member = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' ||
+                          before == ']' || before == ')';
+      if (!member) return true;
+    }
+  }
+  return false;
+}
+}  // namespace
+
+Status check_roles(const std::vector<std::string>& roles, std::string_view template_source) {
+  static constexpr std::string_view kRoles[] = {"system",    "developer", "user",
+                                                "assistant", "tool",      "function"};
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const std::string& role = roles[i];
+    if (std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles)) continue;
+    if (speaks_of(template_source, role)) continue;
+    const std::string where = fmt::format("messages[{}].role", i);
+    return field_error(where,
+                       "`{}` must be one of {}, or a role that the model's chat template names, "
+                       "but it is {}",
+                       where, fmt::join(kRoles, ", "),
+                       json::serialize(json::value(json::string(role.substr(0, 64)))));
+  }
+  return {};
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/http/request_text.h"
+#include "server/protocol/json_parse.h"
 
 namespace quire {
 namespace {
@@ -52,9 +53,9 @@ void ChatReply::add(Parsed parsed) {
     if (!parallel_calls_ && piece.index > 0) continue;
     if (!piece.name.empty()) {
       ids_.push_back(new_id(static_cast<std::size_t>(piece.index), piece.name));
-      last_has_arguments_ = false;
+      last_arguments_.clear();
     }
-    last_has_arguments_ |= !piece.arguments.empty();
+    last_arguments_ += piece.arguments;
     if (piece.name.empty() && !news_.calls.empty() && news_.calls.back().index == piece.index) {
       news_.calls.back().arguments += piece.arguments;
     } else {
@@ -63,11 +64,20 @@ void ChatReply::add(Parsed parsed) {
   }
 }
 
-// A call that the model has ended without arguments has none: {}, as clients parse them.
+// A call that the model has ended without arguments has none: {}, as clients parse them. What a
+// stop string cut may have been about to get some.
 void ChatReply::finish(const Choice& choice) {
-  if (ids_.empty() || last_has_arguments_ || choice.finish != FinishReason::kStop) return;
-  news_.add_arguments(static_cast<std::int32_t>(ids_.size()) - 1, "{}");
-  last_has_arguments_ = true;
+  if (ids_.empty() || !last_arguments_.empty() || choice.finish != FinishReason::kStop ||
+      choice.stop_string)
+    return;
+  last_arguments_ = "{}";
+  news_.add_arguments(static_cast<std::int32_t>(ids_.size()) - 1, last_arguments_);
+}
+
+bool ChatReply::cut_in_call() const {
+  if (ids_.empty()) return false;
+  const auto arguments = parse_json(last_arguments_);
+  return !arguments || !arguments->is_object();
 }
 
 std::string ChatReply::new_id(std::size_t index, const std::string& name) const {

@@ -22,6 +22,8 @@ class ChatReply {
   void read(Choice& choice);
   bool has_news() const { return !news_.empty(); }
   bool has_calls() const { return !ids_.empty(); }
+  // The answer ended in the middle of its last call: its arguments are no whole object.
+  bool cut_in_call() const;
   // What is new, as a stream's delta; `last`: empty rather than with an empty content.
   boost::json::object take_delta(bool last);
   // All of it, as a message with `echo` in front of its content.
@@ -37,7 +39,8 @@ class ChatReply {
   std::unique_ptr<ReplyParser> parser_;  // null: the text is content as it is
   Parsed news_;                          // not taken yet
   std::vector<std::string> ids_;         // of all calls so far
-  bool last_has_arguments_ = false, finished_ = false;
+  std::string last_arguments_;           // of the last call, so far
+  bool finished_ = false;
 };
 
 }  // namespace quire

@@ -40,6 +40,8 @@ Status read_messages(ChatInput& chat, const json::value& value, const Field<Chat
   chat.last_role = json::value_to<std::string>(last.at("role"));
   chat.last_content = json::value_to<std::string>(last.at("content"));
   chat.messages_json = json::serialize(messages);
+  for (const auto& message : messages)
+    chat.roles.push_back(json::value_to<std::string>(message.at("role")));
   return {};
 }
 Status read_documents(ChatInput& chat, const json::value& value, const Field<ChatInput>& field) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/protocol/common_request.h"
 #include "server/protocol/tools_request.h"
@@ -12,6 +13,7 @@ namespace quire {
 // What a chat template gets.
 struct ChatInput {
   std::string messages_json;            // checked; text parts joined, contents are strings
+  std::vector<std::string> roles;       // of each message
   std::string documents_json;           // or empty
   std::string kwargs_json;              // or empty
   std::string chat_template;            // the request's own, or empty

@@ -177,6 +177,8 @@ std::span<const Field<CommonRequest>> output_fields() {
           .is(kVllm, "true", "Spaces between special tokens that are shown"),
       bool_field<&R::return_token_ids>("return_token_ids")
           .is(kVllm, "false", "Show token ids of prompt and answer"),
+      bool_field<&R::return_token_offsets>("return_token_offsets")
+          .is(kVllm, "false", "Show where tokens stand in the text; at .../render alone"),
       bool_field<&R::return_tokens_as_token_ids>("return_tokens_as_token_ids")
           .is(kVllm, "false", "Spell tokens of log-probabilities as `token_id:N`"),
   };
@@ -218,8 +220,6 @@ std::span<const Field<CommonRequest>> request_fields() {
       unsupported_field<R>("kv_transfer_params").is(kVllm, "null", "Prefill on another server"),
       unsupported_field<R>("ec_transfer_params").is(kVllm, "null", "Encoding on another server"),
       unsupported_field<R>("vllm_xargs").is(kVllm, "null", "For plug-ins"),
-      unsupported_field<R>("return_token_offsets")
-          .is(kVllm, "false", "Where tokens stand in the text that is rendered"),
       unsupported_field<R>("watermarking").is(kVllm, "false", "Marked text"),
   };
   return kTable;

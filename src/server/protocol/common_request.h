@@ -59,6 +59,7 @@ struct CommonRequest {
   std::string truncation_side;
   std::optional<bool> add_special_tokens;
   bool return_token_ids = false;
+  bool return_token_offsets = false;
   std::optional<bool> return_tokens_as_token_ids;
   std::string request_id, cache_salt;
   std::optional<GrammarSpec> grammar;  // what the answer must fit

@@ -261,6 +261,46 @@ TEST(CompletionRequest, WhatTheAnswerMustFit) {
   }
 }
 
+// What a response_format would leave unread is refused by its name.
+TEST(CompletionRequest, NoConstraintIsIgnored) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"type": "text", "json_schema": {"name": "n", "schema": {}}})", "json_schema"},
+      {R"({"type": "text", "schema": {}})", "schema"},
+      {R"({"type": "text", "format": {"type": "any_text"}})", "format"},
+      {R"({"type": "json_object", "json_schema": {"name": "n", "schema": {}}})", "json_schema"},
+      {R"({"type": "json_object", "triggers": ["a"]})", "triggers"},
+      {R"({"type": "json_schema", "json_schema": {"schema": {}}, "schema": {}})", "schema"},
+      {R"({"type": "json_schema", "schema": {}, "structures": []})", "structures"},
+      {R"({"type": "structural_tag", "triggers": [], "structures": [], "json_schema": {}})",
+       "json_schema"}};
+  for (const auto& [value, member] : cases) {
+    const auto request =
+        parse_completion_request(fmt::format(R"({{"prompt": "x", "response_format": {}}})", value));
+    ASSERT_FALSE(request) << value;
+    EXPECT_EQ(request.error().param, fmt::format("response_format.{}", member)) << value;
+  }
+  EXPECT_TRUE(parse_completion_request(
+      R"({"prompt": "x", "response_format": {"type": "text", "json_schema": null}})"));
+}
+
+TEST(CompletionRequest, TheNameOfASchemaIsOpenAis) {
+  const auto parse = [](const std::string& name) {
+    return parse_completion_request(
+        R"({"prompt": "x", "response_format": {"type": "json_schema", "json_schema": {"name": )" +
+        name + R"(, "schema": {}}}})");
+  };
+  const std::string longest(64, 'a');
+  for (const std::string& good :
+       {std::string("\"a-b_C9\""), "\"" + longest + "\"", std::string("null")})
+    EXPECT_TRUE(parse(good)) << good;
+  for (const std::string& bad : {std::string("\"\""), std::string("\"a b\""), std::string("5"),
+                                 std::string("\"\u00e9\""), "\"a" + longest + "\""}) {
+    const auto request = parse(bad);
+    ASSERT_FALSE(request) << bad;
+    EXPECT_EQ(request.error().param, "response_format.json_schema.name");
+  }
+}
+
 TEST(CompletionRequest, RulesBetweenFields) {
   EXPECT_TRUE(parse_completion_request(R"({"prompt": "x", "echo": true, "max_tokens": 0})"));
   EXPECT_FALSE(
@@ -308,7 +348,7 @@ TEST(ChatRequest, Fields) {
                       {"vllm_xargs", "{\"a\": 1}", "vllm_xargs"},
                       {"ec_transfer_params", "{\"a\": 1}", "ec_transfer_params"},
                       {"return_token_offsets", "false", ""},
-                      {"return_token_offsets", "true", "return_token_offsets"},
+                      {"return_token_offsets", "1", "return_token_offsets"},
                       {"return_mm_kwargs", "true", "return_mm_kwargs"},
                       {"audio", "{\"voice\": \"x\"}", "audio"},
                       {"verbosity", "\"medium\"", ""},

@@ -88,6 +88,21 @@ Result<GrammarSpec> constraint(std::string_view kind, const json::value& value,
 constexpr std::string_view kConstraints[] = {"json", "regex", "choice", "grammar",
                                              "structural_tag"};
 
+// OpenAI's rule. Nothing depends on the name, so it may be missing.
+Status check_schema_name(const json::value& value) {
+  constexpr std::string_view kPlace = "response_format.json_schema.name";
+  constexpr std::size_t kMaxBytes = 64;
+  QUIRE_ASSIGN(const auto name, read_string(value, kPlace));
+  const bool well = !name.empty() && name.size() <= kMaxBytes &&
+                    std::all_of(name.begin(), name.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '_' || c == '-';
+                    });
+  if (well) return {};
+  return field_error(kPlace, "`{}` must be 1 to {} letters, digits, _ and -, but it is {}", kPlace,
+                     kMaxBytes, json::serialize(json::value(json::string(name.substr(0, 100)))));
+}
+
 // The schema of {"type": "json_schema"}, in its wrapper or, as other servers take it, without.
 Result<GrammarSpec> wrapped_schema(const json::object& object) {
   const auto* wrapper = find(object, "json_schema");
@@ -101,6 +116,7 @@ Result<GrammarSpec> wrapped_schema(const json::object& object) {
                          json_kind(*wrapper));
     }
     schema = find(wrapper->get_object(), "schema");
+    if (const auto* name = find(wrapper->get_object(), "name")) QUIRE_TRY(check_schema_name(*name));
     const auto* strict = find(wrapper->get_object(), "strict");
     if (strict != nullptr) QUIRE_TRY(read_bool(*strict, "response_format.json_schema.strict"));
   }
@@ -144,6 +160,35 @@ bool is_option(std::string_view key) {
          key == "whitespace_pattern" || key == "disable_fallback" || key.starts_with('_');
 }
 
+// What else a response_format may hold to say what the answer must fit, and for which types it
+// does. What another type would leave unread is refused.
+Status check_unread(const json::object& object, std::string_view type) {
+  struct Member {
+    std::string_view name, types;
+  };
+  static constexpr Member kMembers[] = {{"json_schema", "json_schema"},
+                                        {"schema", "json_schema json_object"},
+                                        {"format", "structural_tag"},
+                                        {"structures", "structural_tag"},
+                                        {"triggers", "structural_tag"}};
+  for (const Member& member : kMembers) {
+    if (find(object, member.name) == nullptr || member.types.find(type) != std::string_view::npos)
+      continue;
+    const std::string place = fmt::format("response_format.{}", member.name);
+    return field_error(place,
+                       "`{}` is not read with \"type\": \"{}\": set the type to \"{}\", or leave "
+                       "it out",
+                       place, type, member.types.substr(0, member.types.find(' ')));
+  }
+  if (type == "json_schema" && find(object, "json_schema") != nullptr &&
+      find(object, "schema") != nullptr) {
+    return field_error("response_format.schema",
+                       "`response_format.schema` and `response_format.json_schema` both say what "
+                       "the answer must fit: give one of them");
+  }
+  return {};
+}
+
 Status read_response_format(CommonRequest& request, const json::value& value,
                             const Field<CommonRequest>& field) {
   const auto* object = value.if_object();
@@ -151,6 +196,8 @@ Status read_response_format(CommonRequest& request, const json::value& value,
   if (type == nullptr || !type->is_string())
     return field_error(field.name, "`response_format` must be an object with a \"type\"");
   const std::string_view name = view(type->get_string());
+  if (name == "text" || name.starts_with("json_") || name == "structural_tag")
+    QUIRE_TRY(check_unread(*object, name));
   if (name == "text") return {};
   if (name == "json_schema" || (name == "json_object" && find(*object, "schema") != nullptr)) {
     QUIRE_ASSIGN(auto spec, wrapped_schema(*object));
