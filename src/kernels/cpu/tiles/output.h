@@ -24,6 +24,12 @@ QUIRE_INLINE void start_sums(const TileOutput& out, F32 (&sums)[kRows][kStrips])
   }
 }
 
+// Asks for the lines that a tile is going to write, which its stores would wait for.
+QUIRE_INLINE void fetch_output(const TileOutput& out, int64_t rows, int64_t strips) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t s = 0; s < strips; ++s) __builtin_prefetch(out.c + r * out.ldc + 16 * s, 1);
+}
+
 // One strip of one row at the end of K.
 QUIRE_INLINE void finish_strip(const TileOutput& out, int row, int strip, F32 sum) {
   const int64_t left = out.columns - 16 * strip;

@@ -24,7 +24,7 @@
 //
 // I32, 16 integers:
 //  - load_i32  store_i32  set1_i32  add  sub  bit_and  bit_or  shl<n>  shr<n> (logical)  hsum(i)
-//  - store_i8(p, i): lanes in +-127 as bytes
+//  - store_codes(p, i): lanes in +-127 as bytes; their sum
 //  - to_f32(i)  round_i32(f): nearest even  as_i32(f)  as_f32(i): the same bits
 //
 // U8, 64 bytes:
@@ -54,6 +54,12 @@ inline constexpr bool kDirectIsFree = true;
 #else
 inline constexpr bool kDirectIsFree = false;
 #endif
+// Whether additions have ports of their own too (AMD's; processors with AMX are Intel's).
+#if defined(__AMX_INT8__)
+inline constexpr bool kAddIsFree = false;
+#else
+inline constexpr bool kAddIsFree = kDirectIsFree;
+#endif
 }  // namespace quire::QUIRE_ISA
 
 #if defined(__AVX512F__) && !defined(QUIRE_VEC_SCALAR)
@@ -70,4 +76,10 @@ inline constexpr bool kDirectIsFree = false;
 #endif
 #if !defined(__AVX512F__) || defined(QUIRE_VEC_SCALAR)
 #include "kernels/cpu/tiles/vec_float8.h"
+namespace quire::QUIRE_ISA {
+QUIRE_INLINE int32_t store_codes(int8_t* p, I32 a) {
+  store_i8(p, a);
+  return hsum(a);
+}
+}  // namespace quire::QUIRE_ISA
 #endif
