@@ -6,44 +6,53 @@
 
 namespace quire::QUIRE_ISA {
 
+inline constexpr int64_t kDoorGroups = 16;  // groups whose scales are one vector
+
+// 16 elements at k of a row that ends at `k_end`, zero behind it.
+QUIRE_INLINE F32 load_until(const float* x, int64_t at, int64_t k_end) {
+  const int64_t left = k_end - at;
+  return left >= 16 ? load(x + at) : left > 0 ? load_n(x + at, static_cast<int>(left)) : zero();
+}
+
 inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q, float* scale,
                          float* sum, int32_t* isum) {
   const I32 magnitude = set1_i32(0x7fffffff);
-  const F32 low = set1(-127.0f), high = set1(127.0f);
-  for (int64_t g = 0; g < padded_k / kActGroup; ++g) {
-    F32 v[2];
-    QUIRE_UNROLL for (int h = 0; h < 2; ++h) {
-      const int64_t left = k - (g * kActGroup + 16 * h);
-      v[h] = left >= 16 ? load(x + g * kActGroup + 16 * h)
-             : left > 0 ? load_n(x + g * kActGroup + 16 * h, static_cast<int>(left))
-                        : zero();
+  const F32 low = set1(-127.0f), high = set1(127.0f), tiny = set1(kTinyGroup);
+  const int64_t groups = padded_k / kActGroup;
+  for (int64_t first = 0; first < groups; first += kDoorGroups) {
+    const int64_t rest = groups - first;
+    const int count = static_cast<int>(rest < kDoorGroups ? rest : kDoorGroups);
+    alignas(64) float tops[kDoorGroups] = {}, inverses[kDoorGroups];
+    for (int i = 0; i < count; ++i) {
+      // max gives its second operand when either is NaN: a NaN input is not the group's maximum.
+      const int64_t at = (first + i) * kActGroup;
+      const F32 a = as_f32(bit_and(as_i32(load_until(x, at, k)), magnitude));
+      const F32 b = as_f32(bit_and(as_i32(load_until(x, at + 16, k)), magnitude));
+      tops[i] = hmax(max(b, max(a, zero())));
     }
-    // max gives its second operand when either is NaN: a NaN input is not the group's maximum.
-    const F32 tops = max(as_f32(bit_and(as_i32(v[1]), magnitude)),
-                         max(as_f32(bit_and(as_i32(v[0]), magnitude)), zero()));
-    const float top = hmax(tops);
-    const bool tiny = !(top >= kTinyGroup);
-    const F32 inverse = set1(tiny ? 0.0f : 127.0f / top);
-    int32_t total = 0;
-    QUIRE_UNROLL for (int h = 0; h < 2; ++h) {
-      const I32 codes = round_i32(min(max(mul(v[h], inverse), low), high));
-      store_i8(q + g * kActGroup + 16 * h, codes);
-      const int32_t s = hsum(codes);
-      isum[2 * g + h] = s;
-      total += s;
+    const F32 top = load(tops);
+    const F32 scales = select_lt(top, tiny, zero(), div(top, high));
+    store(inverses, select_lt(top, tiny, zero(), div(high, top)));
+    alignas(64) int32_t totals[kDoorGroups] = {};
+    for (int i = 0; i < count; ++i) {
+      const F32 inverse = set1(inverses[i]);
+      const int64_t at = (first + i) * kActGroup;
+      QUIRE_UNROLL for (int h = 0; h < 2; ++h) {
+        const F32 scaled = mul(load_until(x, at + 16 * h, k), inverse);
+        const int32_t s = store_codes(q + at + 16 * h, round_i32(min(max(scaled, low), high)));
+        isum[2 * (first + i) + h] = s;
+        totals[i] += s;
+      }
     }
-    scale[g] = tiny ? 0.0f : top / 127.0f;
-    sum[g] = scale[g] * static_cast<float>(total);
+    store_n(scale + first, scales, count);
+    store_n(sum + first, mul(scales, to_f32(load_i32(totals))), count);
   }
 }
 
 inline void round_row_bf16(const float* x, int64_t k, int64_t padded_k, uint16_t* out) {
   for (int64_t i = 0; i < padded_k; i += 16) {
-    const int64_t have = k - i, want = padded_k - i;
-    const F32 v = have >= 16 ? load(x + i)
-                  : have > 0 ? load_n(x + i, static_cast<int>(have))
-                             : zero();
-    store_bf16_n(out + i, v, want < 16 ? static_cast<int>(want) : 16);
+    const int64_t want = padded_k - i;
+    store_bf16_n(out + i, load_until(x, i, k), want < 16 ? static_cast<int>(want) : 16);
   }
 }
 

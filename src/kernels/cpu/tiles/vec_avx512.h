@@ -63,8 +63,12 @@ QUIRE_INLINE float hmax(F32 a) {
 
 QUIRE_INLINE I32 load_i32(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
 QUIRE_INLINE void store_i32(int32_t* p, I32 a) { _mm512_storeu_si512(p, a.v); }
-QUIRE_INLINE void store_i8(int8_t* p, I32 a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+QUIRE_INLINE int32_t store_codes(int8_t* p, I32 a) {
+  const __m128i codes = _mm512_cvtepi32_epi8(a.v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), codes);
+  const __m128i above = _mm_xor_si128(codes, _mm_set1_epi8(static_cast<char>(0x80)));  // + 128
+  const __m128i sums = _mm_sad_epu8(above, _mm_setzero_si128());
+  return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_unpackhi_epi64(sums, sums))) - 16 * 128;
 }
 QUIRE_INLINE I32 set1_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
 QUIRE_INLINE I32 add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
