@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a grammar costs a step: BATCH answers of TOKENS tokens at once, without one and with each of two, in turns.
+"""What a grammar costs a step: BATCH answers of TOKENS tokens at once, without one and with each of three, in turns.
 
     bench/structured_cost.py --base-url http://127.0.0.1:8000 [--batch 16] [--tokens 96] [--rounds 4]
 
@@ -17,6 +17,7 @@ RECORDS = {"type": "array", "minItems": 1000, "items": {
     "required": ["name", "n", "ok"], "additionalProperties": False}}
 
 TEXTS = {"type": "array", "minItems": 1000, "items": {"type": "string", "minLength": 200}}
+PATTERNS = {"type": "array", "minItems": 1000, "items": {"type": "string", "pattern": "^[A-Z][a-z ]{20,60}[.]$"}}
 
 
 def main():
@@ -42,7 +43,7 @@ def main():
         return (time.perf_counter() - begin) / args.tokens * 1000
 
     kinds = {"free": {"ignore_eos": True}, "records": {"structured_outputs": {"json": RECORDS}},
-             "texts": {"structured_outputs": {"json": TEXTS}}}
+             "texts": {"structured_outputs": {"json": TEXTS}}, "patterns": {"structured_outputs": {"json": PATTERNS}}}
     times = {kind: [] for kind in kinds}
     for fields in kinds.values():
         run(fields)  # prompts cached, grammar compiled

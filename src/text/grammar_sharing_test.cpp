@@ -2,6 +2,7 @@
 // it gets alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "text/grammar.h"
@@ -154,6 +155,66 @@ TEST(GrammarSharing, CompanyChangesNoLimit) {
   }
   EXPECT_GT(failed, 20);
   EXPECT_GT(passed, 20);
+}
+
+// Most of a vocabulary are words, which a mask takes as wholes where it can: it must allow exactly
+// the tokens that may follow one by one.
+TEST(GrammarMask, WordsAreTakenAsEachWouldBe) {
+  const auto spec = test::byte_level_spec({{"t", "h"},
+                                           {"th", "e"},
+                                           {"Ġ", "the"},
+                                           {"T", "he"},
+                                           {"h", "e"},
+                                           {"Ġ", "The"},
+                                           {"q", "u"},
+                                           {"qu", "ick"},
+                                           {"i", "c"},
+                                           {"ic", "k"},
+                                           {"Ġ", "quick"},
+                                           {"e", "r"},
+                                           {"the", "er"},
+                                           {"theer", "quick"},
+                                           {"theerquick", "quick"},
+                                           {"theerquickquick", "quickquick"},
+                                           {"quick", "quick"},
+                                           {"Ġ", "Ġ"},
+                                           {"the", "Ġ"},
+                                           {"the", "."},
+                                           {"1", "2"},
+                                           {"the", "12"}},
+                                          {"<end>"});
+  const auto tokenizer = Tokenizer::from_vocab(spec).value();
+  const auto end = static_cast<TokenId>(tokenizer->vocab_size()) - 1;
+  GrammarCompiler compiler(tokenizer.get(), {end}, tokenizer->vocab_size());
+  std::mt19937 random(3);
+  int with_words = 0;
+  for (const char* pattern : {"[A-Z][a-z ]{12,40}[.]", "[a-z]+", "[A-Za-z ]{3,60}", "[a-z]{1,9}",
+                              "([a-z]+ )*the", "[a-z0-9 ]{5,}", "( ?[a-z]{1,6})+"}) {
+    const auto grammar = compiler.compile(spec_of(GrammarSpec::Kind::kRegex, pattern)).value();
+    for (int answer = 0; answer < 4; ++answer) {
+      const auto matcher = grammar->matcher({}, true).value();
+      MaskWords words(matcher->num_mask_words());
+      for (int i = 0; i < 12; ++i) {
+        ASSERT_TRUE(matcher->fill_mask(words));
+        std::vector<TokenId> allowed;
+        for (TokenId id = 0; id < end; ++id) {
+          const bool may_follow = matcher->fork().value()->accept(id).value();
+          ASSERT_EQ((words[static_cast<std::size_t>(id) / 32] >> (id % 32) & 1) != 0, may_follow)
+              << pattern << " " << i << ": " << tokenizer->token_bytes(id);
+          if (may_follow) allowed.push_back(id);
+        }
+        if (allowed.empty()) break;
+        const auto words_begin = std::lower_bound(allowed.begin(), allowed.end(), 256);
+        const bool word = words_begin != allowed.end() && random() % 2 == 0;
+        const auto from = word ? words_begin - allowed.begin() : 0;
+        const auto count = static_cast<std::ptrdiff_t>(allowed.size()) - from;
+        ASSERT_TRUE(
+            matcher->accept(allowed[static_cast<std::size_t>(from + random() % count)]).value());
+        with_words += word ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(with_words, 50);
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ pub struct Limits {
 
 /// Sets of tokens that a mask takes as a whole where the grammar takes all of them: most of a
 /// vocabulary are words, which would be walked one by one under "[a-z ]+" and its like.
-const WORD_SLICES: [&str; 4] = ["[a-z]{1,6}", " ?[a-z]{1,6}", "[a-z]{1,14}", " ?[a-z]{1,14}"];
+const WORD_SLICES: [&str; 5] =
+    ["[A-Za-z ]{1,24}", "[a-z ]{1,24}", "[A-Za-z ]{1,10}", "[a-z ]{1,10}", "[a-z]{1,10}"];
 
 /// A shared lexer of each grammar that is kept has at most so much beyond its first state.
 const MAX_SHARED_BYTES: usize = 4 << 20;
