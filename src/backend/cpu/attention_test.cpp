@@ -229,6 +229,13 @@ TEST(KvCache, ValuesInsideOfKeysTakeNoRoom) {
     ASSERT_EQ(memory.data()[256 + i], static_cast<std::byte>(i < 256 ? 7 : 0)) << i;
 }
 
+// Models that only have recurrent layers.
+TEST(KvCache, MayHaveNoGroups) {
+  const auto backend = make_backend(*available_kernels().front(), 1);
+  const auto cache = backend->make_kv_cache(KvGeometry{}, {});
+  EXPECT_TRUE(static_cast<const CpuKvCache&>(*cache).groups.empty());
+}
+
 TEST(KvCache, CopiedInt8BlocksBringTheirScales) {
   const auto backend = make_backend(*available_kernels().front(), 2);
   KvGeometry geometry;

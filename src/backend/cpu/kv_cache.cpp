@@ -20,9 +20,8 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   cache->num_blocks.assign(num_blocks.begin(), num_blocks.end());
   for (std::size_t g = 0; g < geometry.groups.size(); ++g) {
     cache->groups.emplace_back(static_cast<std::size_t>(geometry.block_bytes(g) * num_blocks[g]));
+    writer_.resize(std::max(writer_.size(), static_cast<std::size_t>(num_blocks[g])));
   }
-  const std::int32_t most_blocks = *std::max_element(num_blocks.begin(), num_blocks.end());
-  writer_.resize(std::max(writer_.size(), static_cast<std::size_t>(most_blocks)));
   reserve_attention(*cache);
   return cache;
 }
