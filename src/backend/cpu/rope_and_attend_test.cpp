@@ -185,9 +185,9 @@ TEST(RopeAndAttend, StepsWithPromptsStoreAllRowsFirst) {
   expect_same({.positions = {0}, .rows = {50}}, false);
 }
 
-// 70 query heads of one KV head are two work items; a block of 24 lies in two spans.
+// 140 query heads of one KV head are two work items; a block of 24 lies in two spans.
 TEST(RopeAndAttend, WhereNoItemOwnsTheHeadOrTheBlockItIsDoneOneByOne) {
-  expect_same({.heads = {70, 1, 8}, .rotary_dim = 8}, false);
+  expect_same({.heads = {140, 1, 8}, .rotary_dim = 8}, false);
   expect_same({.block_size = 24, .positions = {1030, 3}}, false);
 }
 

@@ -20,7 +20,7 @@ inline constexpr int kKvTile = 64;
 // order, so that one long sequence can use several threads without changing a bit.
 inline constexpr int kKvSpan = 1024;
 // Query vectors (rows x query heads of one KV head) of one work item.
-inline constexpr int kMaxQueryVectors = 64;
+inline constexpr int kMaxQueryVectors = 128;
 // Stands for "no key seen" in a running maximum; finite, so that differences are never NaN.
 inline constexpr float kNoScore = -1e30f;
 // Below this a token's K or V in int8 counts as zero (127 / max|x| would overflow).
@@ -148,7 +148,8 @@ struct VectorKernels {
   // query vector:
   //   s_k = sum by FMA over d ascending of (q_d * scale) * k_d; then the soft cap (as MapOp's);
   //   then fma(slope, k - row, s_k) where there are slopes; masked keys (after the row, before its
-  //   window or chunk) apart, m' = max(m, s_k); c = exp(m - m');  p_k = exp(s_k - m'), masked: 0;
+  //   window or chunk) apart, m' = max(m, s_k); c = exp(m - m');  p_k = softmax_exp(s_k - m'),
+  //   masked: 0;
   //   sum = fma(sum, c, lane_sum(p));  acc = acc * c, then acc = fma(p_k, v_k, acc) over k
   //   ascending
   void (*attention_span)(const AttentionItem& item, const SoftmaxState& state) = nullptr;

@@ -38,6 +38,19 @@ TEST(VectorKernels, ExpIsAccurateToTwoUlp) {
   EXPECT_LT(worst, 2.0);
 }
 
+TEST(SoftmaxExp, IsCloseToLibmBelowZero) {
+  EXPECT_EQ(ref::softmax_exp(0.0f), 1.0f);
+  EXPECT_EQ(ref::softmax_exp(-87.5f), 0.0f);
+  EXPECT_EQ(ref::softmax_exp(kNoScore), 0.0f);
+  EXPECT_EQ(ref::softmax_exp(-INFINITY), 0.0f);
+  EXPECT_TRUE(std::isnan(ref::softmax_exp(NAN)));
+  for (float x = -87.0f; x <= 0.0f; x += 0.00137f) {
+    const double exact = std::exp(static_cast<double>(x));
+    const double error = ref::softmax_exp(x) / exact - 1;
+    ASSERT_LE(std::abs(error), std::ldexp(1.0 - static_cast<double>(x) / 3, -22)) << x;
+  }
+}
+
 TEST(VectorKernels, RmsNormFollowsItsFormulaAndTheReferenceBits) {
   for (const std::int64_t n : {1, 7, 15, 16, 17, 63, 64, 65, 80, 100, 576, 1000}) {
     const auto x = random_floats(n, 1), w = random_floats(n, 2);

@@ -71,7 +71,7 @@ void add_tile(const AttentionItem& item, const Query& query, std::int64_t tile, 
     p[pos - tile] = score;
     max = std::max(max, score);
   }
-  for (std::int64_t pos = begin; pos < end; ++pos) p[pos - tile] = exp(p[pos - tile] - max);
+  for (std::int64_t pos = begin; pos < end; ++pos) p[pos - tile] = softmax_exp(p[pos - tile] - max);
   const float correction = exp(running->max - max);
   running->max = max;
   running->sum = std::fma(running->sum, correction, fold_lanes(p));

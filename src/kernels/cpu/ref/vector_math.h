@@ -26,6 +26,25 @@ inline float exp(float x) {
   return y * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
 }
 
+// e^x for x <= 0, of a softmax: the error is below 2^-22 (1 - x / 3), relative; 0 below -87, 1 at
+// 0, NaN for NaN. 2^y, y = x log2 e, by a polynomial of degree 6 (fitted to the relative error on
+// [-1/2, 1/2], 2e-8) and the exponent's bits: half of exp's multiplications.
+inline float softmax_exp(float x) {
+  if (x < -87.0f) return 0.0f;
+  if (std::isnan(x)) return x;
+  const float y = x * 1.44269504f;
+  const float n = std::nearbyint(y), r = y - n;
+  float p = 1.5353362e-4f;
+  p = std::fma(p, r, 1.3398875e-3f);
+  p = std::fma(p, r, 9.61843692e-3f);
+  p = std::fma(p, r, 5.55033237e-2f);
+  p = std::fma(p, r, 2.40226477e-1f);
+  p = std::fma(p, r, 6.93147182e-1f);
+  p = std::fma(p, r, 1.0f);
+  const auto exponent = static_cast<std::uint32_t>(static_cast<std::int32_t>(n)) << 23;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + exponent);
+}
+
 // 1 / (1 + e^-x), as its divisor.
 inline float sigmoid_divisor(float x) { return 1.0f + exp(-x); }
 

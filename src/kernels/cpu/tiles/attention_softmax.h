@@ -21,7 +21,7 @@ QUIRE_INLINE F32 keep_visible(F32 v, int vec, float begin, float end, F32 other)
 QUIRE_INLINE float exponentials(float* scores, float max, bool all, float begin, float end) {
   F32 p[4];
   for (int v = 0; v < 4; ++v) {
-    p[v] = exp(sub(load(scores + 16 * v), set1(max)));
+    p[v] = softmax_exp(sub(load(scores + 16 * v), set1(max)));
     if (!all) p[v] = keep_visible(p[v], v, begin, end, zero());
     store(scores + 16 * v, p[v]);
   }

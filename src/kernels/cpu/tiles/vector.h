@@ -25,6 +25,21 @@ QUIRE_INLINE F32 exp(F32 x) {
   return select_lt(x, set1(-87.0f), zero(), mul(y, power));
 }
 
+// ref::softmax_exp, lane by lane.
+QUIRE_INLINE F32 softmax_exp(F32 x) {
+  const F32 y = mul(x, set1(1.44269504f));
+  const I32 n = round_i32(y);
+  const F32 r = sub(y, to_f32(n));
+  F32 p = set1(1.5353362e-4f);
+  p = fma(p, r, set1(1.3398875e-3f));
+  p = fma(p, r, set1(9.61843692e-3f));
+  p = fma(p, r, set1(5.55033237e-2f));
+  p = fma(p, r, set1(2.40226477e-1f));
+  p = fma(p, r, set1(6.93147182e-1f));
+  p = fma(p, r, set1(1.0f));
+  return select_lt(x, set1(-87.0f), zero(), as_f32(add(as_i32(p), shl<23>(n))));
+}
+
 // Lanes of a row of n that the vector at i covers.
 QUIRE_INLINE int lanes_at(int64_t n, int64_t i) {
   const int64_t rest = n - i;
