@@ -212,7 +212,8 @@ Result<std::vector<TokenId>> encode_prompt(const ProtocolContext& context,
   if (place) placed->text = text;
   truncate_prompt(context, request, &ids, place ? &placed->spans : nullptr);
   if (ids.empty())
-    return field_error(param, "the prompt is empty: it must have at least one token");
+    return field_error(param, "the {} is empty: it must have at least one token",
+                       param == "input" ? param : "prompt");
   return ids;
 }
 

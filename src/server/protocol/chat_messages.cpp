@@ -65,6 +65,11 @@ Status open_tool_calls(json::value& calls, const std::string& where) {
     if (function == nullptr || !function->is_object()) {
       return field_error(where, "`{}[{}]` must be an object with a \"function\"", where, i);
     }
+    const auto* name = function->get_object().if_contains("name");
+    if (name == nullptr || !name->is_string() || name->get_string().empty()) {
+      const std::string place = fmt::format("{}[{}].function.name", where, i);
+      return field_error(place, "`{}` must be the name of the function", place);
+    }
     auto* arguments = function->get_object().if_contains("arguments");
     if (arguments == nullptr || !arguments->is_string()) continue;
     const std::string text(view(arguments->get_string()));
@@ -74,6 +79,22 @@ Status open_tool_calls(json::value& calls, const std::string& where) {
                          where, i);
     }
     *arguments = std::move(*parsed);
+  }
+  return {};
+}
+
+// What no template would show.
+Status refuse_unread(const json::object& message, const std::string& where) {
+  const auto* call = message.if_contains("function_call");
+  if (call != nullptr && !call->is_null()) {
+    return field_error(where + ".function_call",
+                       "`{}.function_call` is an older form that is not read: give `tool_calls`",
+                       where);
+  }
+  const auto* audio = message.if_contains("audio");
+  if (audio != nullptr && !audio->is_null()) {
+    return field_error(where + ".audio", "`{}.audio` is not supported: give its text as `content`",
+                       where);
   }
   return {};
 }
@@ -102,7 +123,12 @@ Status normalize_message(json::value& value, const std::string& where) {
       QUIRE_TRY(open_tool_calls(*calls, where + ".tool_calls"));
     }
   }
+  QUIRE_TRY(refuse_unread(*message, where));
   auto& content = (*message)["content"];
+  // What the assistant said in place of an answer.
+  if (auto* refusal = message->if_contains("refusal");
+      content.is_null() && assistant && refusal != nullptr && refusal->is_string())
+    content = *refusal;
   if (content.is_null()) {
     if (!assistant) return field_error(where, "`{}` needs a \"content\"", where);
     content = "";

@@ -271,6 +271,8 @@ TEST(CompletionRequest, NoConstraintIsIgnored) {
       {R"({"type": "json_object", "triggers": ["a"]})", "triggers"},
       {R"({"type": "json_schema", "json_schema": {"schema": {}}, "schema": {}})", "schema"},
       {R"({"type": "json_schema", "schema": {}, "structures": []})", "structures"},
+      {R"({"type": "json_object", "regex": "a"})", "regex"},
+      {R"({"type": "json_schema", "schema": {}, "grammar": "a"})", "grammar"},
       {R"({"type": "structural_tag", "triggers": [], "structures": [], "json_schema": {}})",
        "json_schema"}};
   for (const auto& [value, member] : cases) {
@@ -281,6 +283,24 @@ TEST(CompletionRequest, NoConstraintIsIgnored) {
   }
   EXPECT_TRUE(parse_completion_request(
       R"({"prompt": "x", "response_format": {"type": "text", "json_schema": null}})"));
+}
+
+// Options of JSON beside what is none.
+TEST(CompletionRequest, OptionsOfJsonAreNotIgnored) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("whitespace_pattern": " ")", "whitespace_pattern"},
+      {R"("disable_any_whitespace": true)", "disable_any_whitespace"},
+      {R"("disable_additional_properties": true)", "disable_additional_properties"}};
+  for (const auto& [option, name] : cases) {
+    const auto request = parse_completion_request(
+        fmt::format(R"({{"prompt": "x", "structured_outputs": {{"regex": "a", {}}}}})", option));
+    ASSERT_FALSE(request) << option;
+    EXPECT_EQ(request.error().param, fmt::format("structured_outputs.{}", name));
+    EXPECT_TRUE(parse_completion_request(fmt::format(
+        R"({{"prompt": "x", "structured_outputs": {{"json_object": true, {}}}}})", option)));
+  }
+  EXPECT_TRUE(parse_completion_request(
+      R"({"prompt": "x", "structured_outputs": {"regex": "a", "disable_any_whitespace": false}})"));
 }
 
 TEST(CompletionRequest, TheNameOfASchemaIsOpenAis) {
@@ -365,10 +385,23 @@ TEST(ChatRequest, Messages) {
        R"([{"role": "user", "content": 5}])", R"([{"role": "user"}])",
        R"([{"role": "user", "content": [{"type": "no_such_part", "x": 1}]}])",
        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])",
-       R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{"}}]}])"}) {
+       R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{}"}}]}])",
+       R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}])"}) {
     EXPECT_FALSE(parse_chat_request(fmt::format("{{\"messages\": {}}}", bad))) << bad;
   }
   EXPECT_FALSE(parse_chat_request("{}"));
+  // What no template would show is refused by its name; a refusal is what was said.
+  for (const char* name : {"function_call", "audio"}) {
+    const auto unread = parse_chat_request(fmt::format(
+        R"({{"messages": [{{"role": "assistant", "content": "x", "{}": {{"name": "f"}}}}]}})",
+        name));
+    ASSERT_FALSE(unread);
+    EXPECT_EQ(unread.error().param, fmt::format("messages[0].{}", name));
+  }
+  const auto refusal = parse_chat_request(
+      R"({"messages": [{"role": "assistant", "content": null, "refusal": "no", "audio": null}]})");
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->chat.last_content, "no");
   const auto parts = parse_chat_request(
       R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
   ASSERT_TRUE(parts);

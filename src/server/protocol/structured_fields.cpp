@@ -132,6 +132,23 @@ Result<GrammarSpec> wrapped_schema(const json::object& object) {
   return spec;
 }
 
+// They are of JSON: what else the answer must fit says itself which white space it has.
+Status check_options_kind(const GrammarSpec& spec) {
+  const bool json =
+      spec.kind == GrammarKind::kJsonSchema || spec.kind == GrammarKind::kStructuralTag;
+  const std::string_view option = spec.has_whitespace_pattern   ? "whitespace_pattern"
+                                  : spec.disable_any_whitespace ? "disable_any_whitespace"
+                                  : spec.disable_additional_properties
+                                      ? "disable_additional_properties"
+                                      : "";
+  if (json || option.empty()) return {};
+  return field_error(
+      fmt::format("structured_outputs.{}", option),
+      "`structured_outputs.{}` is for json, json_object and structural_tag: leave it "
+      "out",
+      option);
+}
+
 Status read_options(GrammarSpec& spec, const json::object& object) {
   constexpr std::string_view kPlace = "structured_outputs";
   if (const auto* value = find(object, "disable_any_whitespace")) {
@@ -170,11 +187,20 @@ Status check_unread(const json::object& object, std::string_view type) {
                                         {"schema", "json_schema json_object"},
                                         {"format", "structural_tag"},
                                         {"structures", "structural_tag"},
-                                        {"triggers", "structural_tag"}};
+                                        {"triggers", "structural_tag"},
+                                        // Of structured_outputs: for no type.
+                                        {"json", ""},
+                                        {"regex", ""},
+                                        {"choice", ""},
+                                        {"grammar", ""},
+                                        {"structural_tag", ""}};
   for (const Member& member : kMembers) {
     if (find(object, member.name) == nullptr || member.types.find(type) != std::string_view::npos)
       continue;
     const std::string place = fmt::format("response_format.{}", member.name);
+    if (member.types.empty()) {
+      return field_error(place, "`{}` is not read: give it in `structured_outputs`", place);
+    }
     return field_error(place,
                        "`{}` is not read with \"type\": \"{}\": set the type to \"{}\", or leave "
                        "it out",
@@ -252,6 +278,7 @@ Status read_structured_outputs(CommonRequest& request, const json::value& value,
                        "json_object and structural_tag");
   }
   QUIRE_TRY(read_options(*spec, *object));
+  QUIRE_TRY(check_options_kind(*spec));
   return set_grammar(request, name, std::move(*spec));
 }
 
