@@ -126,6 +126,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--num-gpu-blocks-override", flags.num_gpu_blocks_override, "Number of KV blocks")
       ->check(CLI::Range(1, 1 << 30));
+  command.add_flag("--touch-kv-cache", flags.touch_kv_cache,
+                   "Get all memory of the KV cache at the start, not as it is used");
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
                    flags.enable_prefix_caching,
                    "Share the KV blocks of equal prompt beginnings (default: on)");

@@ -43,6 +43,7 @@ struct EngineFlags {
   SchedulerFlags scheduling;  // of `serve`
   std::optional<double> gpu_memory_utilization;
   std::optional<std::string> kv_cache_memory_bytes;  // "2G"
+  bool touch_kv_cache = false;
   std::optional<std::int32_t> num_gpu_blocks_override;
   bool enable_prefix_caching = true;
   std::int32_t prefix_match_unit = 8;            // tokens

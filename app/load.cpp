@@ -279,6 +279,7 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   runner.num_blocks = model.kv.num_blocks;
   model.runner =
       std::make_unique<ModelRunner>(std::move(backend), std::move(network), std::move(runner));
+  if (flags.touch_kv_cache) model.runner->touch_kv_cache();
   model.runner->warm_up();
   const bool recurrent = model.runner->capacity().recurrent_state;
   model.prefix_caching = flags.enable_prefix_caching && (!recurrent || num_snapshots > 0);

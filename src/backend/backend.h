@@ -32,6 +32,8 @@ class Linear {
 class KvCache {
  public:
   virtual ~KvCache() = default;
+  // Gets all of its memory from the kernel now, not as it is used.
+  virtual void touch() = 0;
   KvGeometry geometry;
   std::vector<std::int32_t> num_blocks;  // per group
 };

@@ -31,6 +31,7 @@ class ModelRunner final : public Executor {
     return model_->kv_regime(prompt_tokens);
   }
   void warm_up() override;
+  void touch_kv_cache() { cache_->touch(); }
   void submit(const StepPlan& plan) override;
   void submit(StepPlan&& plan) = delete;  // it would be gone before wait
   void sample(std::span<const TokenMask> masks) override;

@@ -15,6 +15,7 @@
 #include "backend/cpu/thread_pool.h"
 #include "kernels/cpu/kernels.h"
 #include "tensor/buffer.h"
+#include "tensor/touch_ahead.h"
 
 namespace quire {
 
@@ -48,6 +49,11 @@ class PackedLinear final : public Linear {
 class CpuKvCache final : public KvCache {
  public:
   std::vector<Buffer> groups;
+  std::vector<std::unique_ptr<TouchAhead>> touch_ahead;  // of each group
+
+  void touch() override {
+    for (const auto& group : touch_ahead) group->touch_all();
+  }
 
   // Offset of one layer's and head's part inside a block.
   std::int64_t part_offset(std::size_t group, std::int64_t layer, std::int64_t head) const {

@@ -7,6 +7,13 @@
 #include "base/trace.h"
 
 namespace quire {
+namespace {
+
+// KV memory touched beyond the blocks in use: some steps' worth, and no more than an eighth of all.
+constexpr std::size_t kMostTouchedAhead = 64u << 20;
+constexpr std::size_t kTouchedAheadShare = 8;
+
+}  // namespace
 
 std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
                                                    std::span<const std::int32_t> num_blocks) {
@@ -21,6 +28,10 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   for (std::size_t g = 0; g < geometry.groups.size(); ++g) {
     cache->groups.emplace_back(static_cast<std::size_t>(geometry.block_bytes(g) * num_blocks[g]));
     writer_.resize(std::max(writer_.size(), static_cast<std::size_t>(num_blocks[g])));
+  }
+  for (const Buffer& group : cache->groups) {
+    const std::size_t ahead = std::min(kMostTouchedAhead, group.size() / kTouchedAheadShare);
+    cache->touch_ahead.push_back(std::make_unique<TouchAhead>(group, ahead));
   }
   reserve_attention(*cache);
   return cache;
@@ -40,6 +51,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
   store.head_dim = params.head_dim;
   store.v_head_dim = params.v_in_k ? 0 : params.v_head_dim;
   store.dtype = cache.geometry.dtype;
+  std::int32_t last_block = 0;  // of those written to
   for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
     const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
     for (std::int64_t r = std::max<std::int64_t>(begin, batch.row_begin[s]); r < last;) {
@@ -47,6 +59,7 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
       const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
       std::byte* const block = cache.groups[group].data() + batch.block_table[entry] * block_bytes;
+      last_block = std::max(last_block, batch.block_table[entry]);
       store.rows = static_cast<std::int32_t>(run);
       store.offset = static_cast<std::int32_t>(pos % block_size);
       for (std::int64_t h = 0; h < params.kv_heads; ++h) {
@@ -58,6 +71,9 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       r += run;
     }
   }
+  // The first block is warmed up with before anybody asks for anything, and costs no more memory.
+  if (params.layer == 0 && last_block > 0)
+    cache.touch_ahead[group]->used(static_cast<std::size_t>((last_block + 1) * block_bytes));
 }
 
 void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
