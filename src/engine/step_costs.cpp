@@ -21,6 +21,7 @@ StepWork work_of(const StepPlan& plan) {
     if (row.num_tokens == 1 && row.sample) {
       ++work.generating;
     } else {
+      ++work.chunks;
       work.prompt_tokens += row.num_tokens;
       work.prompt_keys += row.num_tokens * (row.start_pos + 0.5 * (row.num_tokens + 1));
     }
@@ -30,12 +31,14 @@ StepWork work_of(const StepPlan& plan) {
 
 std::int32_t prompt_tokens_within(const StepCosts& costs, double left_s, std::int32_t start) {
   if (costs.per_prompt_token_s <= 0 && costs.per_prompt_key_s <= 0) return kFirstChunk;
-  // prompt_s(start, n) = left_s: half_key * n^2 + linear * n - left_s = 0
+  // prompt_s(start, n) = left_s, with t = n + kChunkTokens: half_key * t^2 + linear * t - left_s =
+  // 0
   const double half_key = 0.5 * costs.per_prompt_key_s;
-  const double linear = costs.per_prompt_token_s + costs.per_prompt_key_s * (start + 0.5);
+  const double linear =
+      costs.per_prompt_token_s + costs.per_prompt_key_s * (start + 0.5 * (1 - kChunkTokens));
   const double left = std::max(left_s, 0.0);
   const double tokens = 2 * left / (linear + std::sqrt(linear * linear + 4 * half_key * left));
-  return static_cast<std::int32_t>(std::min(tokens * (1 + 1e-9), 1e9));
+  return static_cast<std::int32_t>(std::clamp(tokens * (1 + 1e-9) - kChunkTokens, 0.0, 1e9));
 }
 
 void CostLine::add(double size, double cost, double surprise, double gain) {
@@ -80,14 +83,16 @@ void StepCostMeter::observe_prompts(const StepWork& work, double step_s) {
   if (work.generating == 0) {
     // Large chunks, which nobody is held up by, are computed at other speeds than small ones: a
     // first guess only.
-    if (prompt_.empty()) costs_.per_prompt_token_s = step_s / work.prompt_tokens;
+    if (prompt_.empty())
+      costs_.per_prompt_token_s = step_s / (work.prompt_tokens + kChunkTokens * work.chunks);
     return;
   }
   if (++since_bare_ >= kBareEvery) costs_.measured_generating = 0;
   const double keys = work.prompt_keys / work.prompt_tokens;
   const double rest_s = step_s - costs_.bare_step_s(work.generating);
-  const double token_s = std::max(rest_s, kLeastPromptShare * step_s) / work.prompt_tokens;
-  const double expected_s = prompt_.at(keys) * work.prompt_tokens;
+  const double tokens = work.prompt_tokens + kChunkTokens * work.chunks;
+  const double token_s = std::max(rest_s, kLeastPromptShare * step_s) / tokens;
+  const double expected_s = prompt_.at(keys) * tokens;
   prompt_.add(keys, token_s, expected_s > 0 ? rest_s / expected_s - 1 : 0, kPromptGain);
   costs_.per_prompt_key_s = prompt_.per_size();
   costs_.per_prompt_token_s = prompt_.at_zero();

@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace quire {
 namespace {
 
 StepWork work(std::int32_t generating, std::int32_t prompt_tokens, std::int32_t start) {
-  return {generating, prompt_tokens, prompt_tokens * (start + 0.5 * (prompt_tokens + 1))};
+  return {generating, prompt_tokens, prompt_tokens * (start + 0.5 * (prompt_tokens + 1)),
+          prompt_tokens > 0};
 }
 
 double step_s(const StepCosts& costs, std::int32_t generating, std::int32_t prompt_tokens,
@@ -77,6 +79,33 @@ TEST(StepCosts, SlowStepsNowAndThenHardlyCount) {
   EXPECT_NEAR(meter.costs().prompt_s(2400, 4) / real.prompt_s(2400, 4), 1.1, 0.25);
 }
 
+// Measured: one token of a prompt costs more than half of three. Where a chunk of one was taken for
+// a third of that, one token was all that a prompt got from then on.
+TEST(StepCosts, ASmallChunkDoesNotKeepTheNextOnesSmall) {
+  const double chunk_s = 0.0015, token_s = 0.0015, left_s = 0.0066;
+  StepCostMeter meter;
+  for (int i = 0; i < 10; ++i) meter.observe(work(8, 0, 0), 0.008);
+  std::int32_t tokens = 1;
+  for (int i = 0; i < 30; ++i) {
+    meter.observe(work(8, tokens, 2700), 0.008 + chunk_s + tokens * token_s);
+    tokens = std::max(1, prompt_tokens_within(meter.costs(), left_s, 2700));
+  }
+  EXPECT_EQ(tokens, 3);
+}
+
+// Chunks of several prompts in a step.
+TEST(StepCosts, EachChunkCosts) {
+  StepPlan plan;
+  plan.rows.push_back({SlotId{0}, 100, 1, 0, true, false});
+  plan.rows.push_back({SlotId{1}, 10, 4, 4, false, false});
+  plan.rows.push_back({SlotId{2}, 0, 2, 2, false, false});
+  const StepWork found = work_of(plan);
+  EXPECT_EQ(found.generating, 1);
+  EXPECT_EQ(found.prompt_tokens, 6);
+  EXPECT_EQ(found.chunks, 2);
+  EXPECT_DOUBLE_EQ(found.prompt_keys, 11 + 12 + 13 + 14 + 1 + 2);
+}
+
 TEST(StepCosts, AnEmptyStepTellsNothing) {
   StepCostMeter meter;
   meter.observe({}, 5);
@@ -99,8 +128,8 @@ TEST(StepCosts, KnowsWhatWasMeasuredLately) {
 
 TEST(StepCosts, ChunksAreSizedByTheTimeLeft) {
   const StepCosts costs{0.002, 0.0001, 0.0005, 0, 80};
-  EXPECT_EQ(prompt_tokens_within(costs, 0.040, 0), 80);
-  EXPECT_EQ(prompt_tokens_within(costs, 0.0004, 0), 0);
+  EXPECT_EQ(prompt_tokens_within(costs, 0.0405, 0), 80);  // the chunk itself costs a token
+  EXPECT_EQ(prompt_tokens_within(costs, 0.0009, 0), 0);
   EXPECT_EQ(prompt_tokens_within(costs, -1, 0), 0);
   EXPECT_EQ(prompt_tokens_within({}, 0.001, 0), kFirstChunk);
   const StepCosts with_keys{0.002, 0.0001, 0.0005, 1e-6, 80};
