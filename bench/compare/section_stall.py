@@ -44,7 +44,8 @@ async def one_round(port, pool, seed):
     # Streams get longer and slower by themselves: each gap against what it would be alone at that length.
     stalls = [gap / (first + (last - first) * i / len(gaps)) for gaps in during for i, gap in enumerate(gaps)]
     gaps = sum(during, [])
-    return {"alone": first * 1e3, "alone_after": last * 1e3, "p50": statistics.median(gaps) * 1e3, "p99": percentile(gaps, 0.99) * 1e3,
+    control = statistics.median([percentile(before, 0.99) / first, percentile(after, 0.99) / last])
+    return {"control": control, "alone": first * 1e3, "alone_after": last * 1e3, "p50": statistics.median(gaps) * 1e3, "p99": percentile(gaps, 0.99) * 1e3,
             "stall": percentile(stalls, 0.99), "typical": statistics.median(stalls), "longest": max(gaps) * 1e3,
             "by_first": percentile(gaps, 0.99) / first, "entered": (entered - sent) * 1e3}
 
@@ -87,6 +88,7 @@ def measure(run):
         section_server.close(sides)
     for key, name, unit, more in (
             ("stall", f"p99 between tokens of {STREAMS} streams / median alone", "x", {"limit": 2.0}),
+            ("control", "p99 alone / median alone: the same without the long prompt", "x", {}),
             ("typical", "median between tokens / median alone", "x", {}), ("by_first", "p99 between tokens / median before", "x", {}),
             ("alone", "median alone, before", "ms", {}), ("alone_after", "median alone, after", "ms", {}),
             ("p50", "median while it enters", "ms", {}), ("p99", "p99 while it enters", "ms", {}),
