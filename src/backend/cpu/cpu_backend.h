@@ -151,6 +151,8 @@ class CpuBackend final : public Backend {
 
   // kv_cache.cpp
   struct KvSource;
+  static void touch_beyond(const AttentionBatch& batch, const AttentionParams& params,
+                           CpuKvCache& cache);
   void store_rows(const KvSource& source, const AttentionBatch& batch,
                   const AttentionParams& params, CpuKvCache& cache, std::int64_t begin,
                   std::int64_t end);

@@ -37,6 +37,27 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
   return cache;
 }
 
+// Has memory touched beyond the blocks that the step writes. The first block is warmed up with
+// before anybody asks for anything, and costs no more memory.
+void CpuBackend::touch_beyond(const AttentionBatch& batch, const AttentionParams& params,
+                              CpuKvCache& cache) {
+  if (params.layer != 0) return;
+  std::int32_t last_block = 0;
+  for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
+    const std::int32_t rows = batch.row_begin[s + 1] - batch.row_begin[s];
+    const std::int32_t first = batch.start_pos[s] / cache.geometry.block_size;
+    const std::int32_t last = (batch.start_pos[s] + rows - 1) / cache.geometry.block_size;
+    for (std::int32_t i = first; i <= last; ++i) {
+      const auto entry = static_cast<std::size_t>(batch.table_begin[s] + i);
+      last_block = std::max(last_block, batch.block_table[entry]);
+    }
+  }
+  const auto group = static_cast<std::size_t>(params.group);
+  if (last_block > 0)
+    cache.touch_ahead[group]->used(
+        static_cast<std::size_t>((last_block + 1) * cache.geometry.block_bytes(group)));
+}
+
 // Stores rows [begin, end), in runs that lie in one block.
 void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
                             const AttentionParams& params, CpuKvCache& cache, std::int64_t begin,
@@ -51,7 +72,6 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
   store.head_dim = params.head_dim;
   store.v_head_dim = params.v_in_k ? 0 : params.v_head_dim;
   store.dtype = cache.geometry.dtype;
-  std::int32_t last_block = 0;  // of those written to
   for (std::size_t s = 0; s + 1 < batch.row_begin.size(); ++s) {
     const std::int64_t last = std::min<std::int64_t>(end, batch.row_begin[s + 1]);
     for (std::int64_t r = std::max<std::int64_t>(begin, batch.row_begin[s]); r < last;) {
@@ -59,7 +79,6 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       const std::int64_t run = std::min<std::int64_t>(last - r, block_size - pos % block_size);
       const auto entry = static_cast<std::size_t>(batch.table_begin[s] + pos / block_size);
       std::byte* const block = cache.groups[group].data() + batch.block_table[entry] * block_bytes;
-      last_block = std::max(last_block, batch.block_table[entry]);
       store.rows = static_cast<std::int32_t>(run);
       store.offset = static_cast<std::int32_t>(pos % block_size);
       for (std::int64_t h = 0; h < params.kv_heads; ++h) {
@@ -71,9 +90,6 @@ void CpuBackend::store_rows(const KvSource& source, const AttentionBatch& batch,
       r += run;
     }
   }
-  // The first block is warmed up with before anybody asks for anything, and costs no more memory.
-  if (params.layer == 0 && last_block > 0)
-    cache.touch_ahead[group]->used(static_cast<std::size_t>((last_block + 1) * block_bytes));
 }
 
 void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
@@ -81,6 +97,7 @@ void CpuBackend::store_kv(const float* k, std::int64_t k_stride, const float* v,
                           const AttentionParams& params, KvCache& kv_cache) {
   const TraceSpan span(TraceKind::kStoreKv, batch.row_begin.back());
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
+  touch_beyond(batch, params, cache);
   const std::int64_t elements =
       std::int64_t{params.kv_heads} * (params.head_dim + params.v_head_dim);
   for_rows(batch.row_begin.back(), elements, [&](std::int64_t begin, std::int64_t end) {

@@ -96,6 +96,7 @@ void CpuBackend::rope_and_attend(float* qkv, const float* cos, const float* sin,
                                  const AttentionBatch& batch, const AttentionParams& params,
                                  KvCache& kv_cache, float* out) {
   auto& cache = static_cast<CpuKvCache&>(kv_cache);
+  touch_beyond(batch, params, cache);
   const NewRows rows{cos, sin, rotary_dim, interleaved, cache};
   const std::int64_t stride = std::int64_t{params.q_heads + params.kv_heads} * params.head_dim +
                               std::int64_t{params.kv_heads} * params.v_head_dim;
