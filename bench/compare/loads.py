@@ -48,7 +48,7 @@ def mixed(pool, count, seed):
     return requests
 
 
-def shared_prefix(pool, count, seed, prefix=1024, own=64, answer=32):
+def shared_prefix(pool, count, seed, prefix=1024, own=64, answer=16):
     """Requests that begin with the same `prefix` tokens and go on with `own` of each."""
     prompts = Prompts(pool, seed)
     beginning = prompts.cut(prefix)

@@ -12,13 +12,13 @@ from machine import BenchError
 from turns import Figure, in_turns, values_of
 
 
-def open_servers(run, slots, tokens, quire_flags=(), llama_flags=(), vllm_flags=()):
-    """{name: server} of the wanted ones, each with room for `slots` sequences of `tokens` tokens."""
+def open_servers(run, slots, tokens, quire_flags=(), llama_flags=(), vllm_flags=(), llama_slots=None):
+    """{name: server} of the wanted ones, each with room for `slots` sequences of `tokens` tokens (llama.cpp: llama_slots)."""
     model, args = run.model, run.args
 
     def llama():
         flags = engines.LlamaCpp(model, args.threads).server_flags()
-        return servers.llama_cpp(model.path, args.threads, slots, tokens, [*flags, *llama_flags])
+        return servers.llama_cpp(model.path, args.threads, llama_slots or slots, tokens, [*flags, *llama_flags])
 
     def vllm():
         engines.find_vllm()
@@ -85,9 +85,10 @@ def mixed_lengths(run):
 
 def shared_prefix(run):
     """32 clients, 1024 tokens that all share and 64 of their own: with prefix caching, then Quire without."""
-    pool, clients, count = loads.token_pool(run.model), 32, 64
-    tokens = 1024 + 64 + 32 + 8
-    sides = open_servers(run, clients, tokens)
+    pool, clients, count, answer = loads.token_pool(run.model), 32, 32, 16
+    tokens = 1024 + 64 + answer + 8
+    # Each slot of llama.cpp computes the prefix for itself: few slots are its best setting.
+    sides = open_servers(run, clients, tokens, llama_flags=["-kvu"], llama_slots=4)
     plain = servers.quire(servers.quire_binary(), run.model.path, run.args.threads,
                           ["--max-model-len", tokens, "--no-enable-prefix-caching", *run.args.quire_flags.split()])
     sides["Quire, no caching"] = plain
@@ -95,7 +96,7 @@ def shared_prefix(run):
     seeds = iter(range(1000))
 
     def measure(_, side):
-        requests = loads.shared_prefix(pool, count, 7000 + next(seeds) // len(sides))  # a new prefix each round
+        requests = loads.shared_prefix(pool, count, 7000 + next(seeds) // len(sides), answer=answer)  # a new prefix each round
         return summary(*asyncio.run(client.run_clients(side.port, requests, clients)))
 
     try:
