@@ -288,5 +288,24 @@ TEST(ChatTemplate, ALoopWithoutEndIsRefused) {
   EXPECT_THAT(text.error().message, HasSubstr("fuel"));
 }
 
+// A text printed over and over, or doubled by printing it into a variable.
+TEST(ChatTemplate, WhatIsPrintedHasALimit) {
+  const std::string message = R"([{"role":"user","content":")" + std::string(100'000, 'x') + "\"}]";
+  const ChatTemplate::Input input{.messages_json = message};
+  EXPECT_EQ(render("{% for i in range(20) %}{{ messages[0].content }}{% endfor %}", input).size(),
+            2'000'000u);
+  std::string doubled = "{% set a %}{{ messages[0].content }}{% endset %}";
+  for (int i = 0; i < 60; ++i) doubled += "{% set a %}{{ a }}{{ a }}{% endset %}";
+  for (const std::string& source :
+       {std::string("{% for i in range(9999) %}{{ messages[0].content }}{% endfor %}"),
+        doubled + "{{ a }}"}) {
+    const auto text = try_render(source, input);
+    ASSERT_FALSE(text);
+    EXPECT_EQ(text.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(text.error().message, HasSubstr("it prints more than 128 MB"));
+  }
+  EXPECT_EQ(render("{{ messages[0].content }}", input).size(), 100'000u) << "each time anew";
+}
+
 }  // namespace
 }  // namespace quire

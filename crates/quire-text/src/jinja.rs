@@ -1,5 +1,6 @@
 //! The functions, filters and methods that chat templates expect of Jinja2 and transformers.
 
+use std::cell::Cell;
 use std::ffi::CString;
 
 use minijinja::value::{Kwargs, Value, ValueKind};
@@ -8,6 +9,21 @@ use minijinja::{Environment, Error, ErrorKind, Output, State};
 use crate::python_format::{str_of, JsonStyle};
 
 const MAX_INDENT: usize = 64;
+
+/// Of one rendering, also into variables: four times the largest body of a request.
+pub const MAX_PRINTED_BYTES: usize = 128 << 20;
+
+thread_local! {
+    static PRINTABLE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Within `body`, templates print no more than MAX_PRINTED_BYTES.
+pub fn limit_printing<T>(body: impl FnOnce() -> T) -> T {
+    PRINTABLE.set(MAX_PRINTED_BYTES);
+    let out = body();
+    PRINTABLE.set(usize::MAX);
+    out
+}
 
 /// Everything but raise_exception, which belongs to how errors are told.
 pub fn install(env: &mut Environment<'static>) {
@@ -28,7 +44,14 @@ pub fn install(env: &mut Environment<'static>) {
 
 /// `{{ value }}` as Python prints it.
 fn print(out: &mut Output, _state: &State, value: &Value) -> Result<(), Error> {
-    let write = |out: &mut Output, text: &str| out.write_str(text).map_err(Error::from);
+    let write = |out: &mut Output, text: &str| {
+        let left = PRINTABLE.get().checked_sub(text.len()).ok_or_else(|| {
+            let why = format!("it prints more than {} MB", MAX_PRINTED_BYTES >> 20);
+            Error::new(ErrorKind::InvalidOperation, why)
+        })?;
+        PRINTABLE.set(left);
+        out.write_str(text).map_err(Error::from)
+    };
     match value.kind() {
         ValueKind::Undefined => Ok(()),
         _ => match value.as_str() {

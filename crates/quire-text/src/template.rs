@@ -88,8 +88,9 @@ impl Template {
         variables.push(("documents".into(), json(&parse("documents", input.documents)?)));
         variables.push(("add_generation_prompt".into(), input.add_generation_prompt.into()));
         let template = self.env.get_template(NAME).map_err(|e| describe(&e))?;
+        let rendered = jinja::limit_printing(|| template.render(Value::from_iter(variables)));
         let mut text =
-            template.render(Value::from_iter(variables)).map_err(|e| match raised(&e) {
+            rendered.map_err(|e| match raised(&e) {
                 Some(text) => text,
                 None => format!("chat template failed: {}", describe(&e)),
             })?;
