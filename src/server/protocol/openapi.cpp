@@ -102,8 +102,13 @@ json::object answers_of(const ApiOperation& operation) {
   } else {
     content["application/json"] = json::object{{"schema", reference(operation.response)}};
   }
-  if (operation.streams)
-    content["text/event-stream"] = json::object{{"schema", json::object{{"type", "string"}}}};
+  // Of one event, as readers of such streams take it: its fields.
+  if (operation.streams) {
+    content["text/event-stream"] =
+        json::object{{"schema", json::object{{"type", "object"},
+                                             {"required", json::array{"data"}},
+                                             {"properties", {{"data", {{"type", "string"}}}}}}}};
+  }
   json::object answers;
   answers["200"] = json::object{{"description", "OK"}, {"content", std::move(content)}};
   const auto error = [&](const char* status, const char* what) {
