@@ -148,6 +148,12 @@ class Backend {
   // y_stride (0: outputs)
   virtual void linear(const float* x, std::int64_t rows, const Linear& weights, float* y,
                       Epilogue epilogue, std::int64_t y_stride = 0, std::int64_t x_stride = 0) = 0;
+  // linear() of what activate() makes of x, row by row where the product reads it: the same bits,
+  // but the activated rows need not pass through memory.  x: as in activate(), n = inputs; scratch:
+  // [rows, inputs], left undefined; y: [rows, outputs]
+  virtual void linear_activated(const ActivationArgs& args, const float* x, std::int64_t rows,
+                                const Linear& weights, float* scratch, float* y,
+                                Epilogue epilogue) = 0;
   // Each head's part of each row through its own matrix.  x: [rows][heads][inputs], y:
   // [rows][heads][outputs], placed as `strides` says
   virtual void linear_heads(const float* x, std::int64_t rows, const Linear& weights,

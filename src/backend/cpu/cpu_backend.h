@@ -79,6 +79,9 @@ class CpuBackend final : public Backend {
   void norm(const NormArgs& args, const float* x, std::int64_t rows, float* y) override;
   void linear(const float* x, std::int64_t rows, const Linear& weights, float* y, Epilogue epilogue,
               std::int64_t y_stride, std::int64_t x_stride = 0) override;
+  void linear_activated(const ActivationArgs& args, const float* x, std::int64_t rows,
+                        const Linear& weights, float* scratch, float* y,
+                        Epilogue epilogue) override;
   void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
                     const HeadStrides& strides, float* y) override;
   void linear_experts(const float* x, std::span<const std::int32_t> begin,
@@ -128,11 +131,15 @@ class CpuBackend final : public Backend {
   }
   static constexpr std::int64_t kMinParallelElements = 16384;
 
+  // elementwise.cpp: one row, as activate() does it
+  void activate_row(const ActivationArgs& args, const float* x, std::int64_t n, float* y) const;
+
   // linear.cpp
   void reserve_activations(std::int64_t max_inputs);
   struct LinearCall;
   // Columns of x in the order of the weights', to act_f32_, for lines [begin, end).
   void order_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);
+  const float* activate_line(const LinearCall& call, std::int64_t i, float* to) const;
   void run_linear(LinearCall& call);
   // Activations as the kernels want them, for lines [begin, end): every head of every row.
   void prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);

@@ -43,23 +43,21 @@ void CpuBackend::norm(const NormArgs& args, const float* x, std::int64_t rows, f
   });
 }
 
+void CpuBackend::activate_row(const ActivationArgs& args, const float* x, std::int64_t n,
+                              float* y) const {
+  const float* const up = args.gated ? x + n : nullptr;
+  if (args.gated && args.kind == ActivationKind::kSilu) return kernels_.vec.silu_mul(x, up, n, y);
+  kernels_.vec.activate(
+      {args.kind, args.alpha, args.limit, args.alpha_p, args.alpha_n, args.beta, args.xielu_eps}, x,
+      up, n, y);
+}
+
 void CpuBackend::activate(const ActivationArgs& args, const float* x, std::int64_t rows,
                           std::int64_t n, float* y) {
   const TraceSpan span(TraceKind::kActivate, rows);
   const std::int64_t width = args.gated ? 2 * n : n;
-  const bool silu_mul = args.gated && args.kind == ActivationKind::kSilu;
-  const Activation activation{args.kind,    args.alpha, args.limit,    args.alpha_p,
-                              args.alpha_n, args.beta,  args.xielu_eps};
   for_rows(rows, 2 * n, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      const float* const gate = x + width * r;
-      const float* const up = args.gated ? gate + n : nullptr;
-      if (silu_mul) {
-        kernels_.vec.silu_mul(gate, up, n, y + r * n);
-      } else {
-        kernels_.vec.activate(activation, gate, up, n, y + r * n);
-      }
-    }
+    for (std::int64_t r = begin; r < end; ++r) activate_row(args, x + width * r, n, y + r * n);
   });
 }
 

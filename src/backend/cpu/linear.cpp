@@ -1,11 +1,9 @@
-// Matrix products of the CPU backend: packing at load, then per step activations in the kernel's
-// form and the panels of all segments spread over the threads.
+// Matrix products of the CPU backend: per step activations in the kernel's form, then the panels of
+// all segments spread over the threads. linear_pack.cpp makes the weights.
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/trace.h"
-#include "tensor/dequantize.h"
 
 namespace quire {
 namespace {
@@ -19,141 +17,12 @@ constexpr std::int64_t kRowStep = 4;
 // barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;
 
-std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
-
-Status check_stack(std::span<const TensorView> weights, std::span<const TensorView> biases) {
-  if (weights.empty())
-    return make_error(ErrorCode::kInternal, "a linear layer needs at least one matrix");
-  if (!biases.empty() && biases.size() != weights.size()) {
-    return make_error(ErrorCode::kInternal, "{} matrices with {} biases", weights.size(),
-                      biases.size());
-  }
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const TensorView& w = weights[i];
-    if (w.shape.rank() != 2 || w.columns() != weights[0].columns()) {
-      return make_error(ErrorCode::kBadFile,
-                        "a weight of shape {} cannot be stacked on one of shape {}",
-                        w.shape.to_string(), weights[0].shape.to_string());
-    }
-    if (!is_dequantizable(w.dtype)) {
-      return make_error(
-          ErrorCode::kUnsupported,
-          "weights of type {} are not supported; convert the model to one of F32, F16, BF16, Q8_0, "
-          "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, MXFP4",
-          dtype_name(w.dtype));
-    }
-    if (biases.empty() || biases[i].empty()) continue;
-    if (biases[i].shape.elements() != w.shape[0] || !is_dequantizable(biases[i].dtype)) {
-      return make_error(
-          ErrorCode::kBadFile, "a bias of shape {} and type {} does not fit a weight of shape {}",
-          biases[i].shape.to_string(), dtype_name(biases[i].dtype), w.shape.to_string());
-    }
-  }
-  return {};
-}
-
-// The order of the columns of a stack: the first that a matrix has.
-std::vector<std::int32_t> common_order(std::span<const TensorView> weights) {
-  for (const TensorView& w : weights) {
-    if (w.column_order != nullptr) return {w.column_order, w.column_order + w.columns()};
-  }
-  return {};
-}
-
-// The matrix with its columns in this order (empty: as they lie): itself where they are, else a
-// copy in *storage, of plain numbers as they are, of others as f32.
-TensorView with_order(const TensorView& w, const std::vector<std::int32_t>& order,
-                      Buffer* storage) {
-  const std::int32_t* own = w.column_order;
-  if (order.empty() || (own != nullptr && std::equal(order.begin(), order.end(), own))) return w;
-  const bool as_is = own == nullptr && !is_quantized(w.dtype);
-  TensorView copy{nullptr, as_is ? w.dtype : DType::kF32, w.shape};
-  *storage = Buffer(static_cast<std::size_t>(copy.bytes()));
-  copy.data = storage->data();
-  const std::size_t columns = order.size(), size = as_is ? w.row_bytes() / columns : sizeof(float);
-  std::vector<float> stored(columns), values(columns);
-  for (std::int64_t r = 0; r < w.rows(); ++r) {
-    const std::byte* from = w.row(r);
-    std::byte* to = storage->data() + r * copy.row_bytes();
-    if (!as_is) {
-      dequantize_row(w.dtype, from, w.columns(), stored.data());
-      for (std::size_t c = 0; c < columns; ++c)
-        values[own == nullptr ? c : static_cast<std::size_t>(own[c])] = stored[c];
-      from = reinterpret_cast<const std::byte*>(values.data());
-    }
-    for (std::size_t c = 0; c < columns; ++c)
-      std::memcpy(to + c * size, from + static_cast<std::size_t>(order[c]) * size, size);
-  }
-  return copy;
-}
-
 // Elements between rows whose columns have been ordered.
 std::int64_t ordered_stride(const PackedLinear& weights) {
   return std::max(weights.inputs, weights.padded_k[index_of(ActForm::kF32)]);
 }
 
 }  // namespace
-
-Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorView> weights,
-                                                        std::span<const TensorView> biases) {
-  QUIRE_TRY(check_stack(weights, biases));
-  auto packed = std::make_unique<PackedLinear>();
-  packed->inputs = weights[0].columns();
-  packed->column_order = common_order(weights);
-  reserve_activations(packed->inputs);
-  for (const TensorView& source : weights) {
-    Buffer reordered;
-    const TensorView w = with_order(source, packed->column_order, &reordered);
-    PackedLinear::Segment& segment = packed->segments.emplace_back();
-    segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
-    segment.form = act_form_for(segment.shape.kind, dtype_);
-    segment.first_output = packed->outputs;
-    segment.first_panel = packed->panels;
-    segment.weights = Buffer(static_cast<std::size_t>(segment.shape.bytes()));
-    packed->outputs += segment.shape.n;
-    packed->panels += segment.shape.panels();
-    packed->packed_bytes += segment.shape.bytes();
-    std::int64_t& padded = packed->padded_k[index_of(segment.form)];
-    padded = std::max(padded, segment.shape.padded_k());
-    QUIRE_CHECK(
-        kernels_.mm.matmul[static_cast<std::size_t>(segment.shape.kind)][index_of(segment.form)] !=
-            nullptr,
-        "kernels {} lack a product for weights packed as {}", kernels_.name,
-        packed_kind_info(segment.shape.kind).name);
-    pool_.run([&](int thread) {
-      const Range panels = split_range(segment.shape.panels(), thread, pool_.size());
-      pack_panels(segment.shape, w.dtype, w.data, w.row_bytes(), panels.begin, panels.end,
-                  segment.weights.data());
-    });
-  }
-  const bool any_bias =
-      std::any_of(biases.begin(), biases.end(), [](const TensorView& b) { return !b.empty(); });
-  if (any_bias) {
-    packed->bias = Buffer(static_cast<std::size_t>(packed->outputs) * sizeof(float));
-    packed->packed_bytes += static_cast<std::int64_t>(packed->bias.size());
-    for (std::size_t i = 0; i < biases.size(); ++i) {
-      if (biases[i].empty()) continue;
-      const PackedLinear::Segment& segment = packed->segments[i];
-      dequantize_row(biases[i].dtype, biases[i].data, segment.shape.n,
-                     packed->bias.as<float>() + segment.first_output);
-    }
-  }
-  return packed;
-}
-
-Result<std::unique_ptr<Linear>> CpuBackend::pack_heads(std::span<const TensorView> weights) {
-  for (const TensorView& w : weights) {
-    if (w.shape != weights[0].shape || w.dtype != weights[0].dtype)
-      return make_error(ErrorCode::kInternal, "heads of shapes {} and {}",
-                        weights[0].shape.to_string(), w.shape.to_string());
-  }
-  QUIRE_ASSIGN(std::unique_ptr<Linear> linear, pack_linear(weights, {}));
-  auto& packed = static_cast<PackedLinear&>(*linear);
-  packed.heads = static_cast<std::int64_t>(packed.segments.size());
-  packed.outputs /= packed.heads;
-  reserve_activations(packed.heads * packed.segments[0].shape.padded_k());
-  return linear;
-}
 
 void CpuBackend::reserve(std::int64_t max_rows, std::int64_t max_inputs) {
   max_rows_ = std::max(max_rows_, max_rows);
@@ -187,11 +56,16 @@ struct CpuBackend::LinearCall {
   std::int64_t rows;
   HeadStrides strides;
   bool accumulate = false;
+  // Not null: x is scratch, for what this makes of `raw` (no heads then).
+  const ActivationArgs* activation = nullptr;
+  const float* raw = nullptr;
+  float* scratch = nullptr;
 
   std::int64_t lines() const { return rows * weights.heads; }
   const float* line(std::int64_t i) const {
     return x + i / weights.heads * strides.x_row + i % weights.heads * strides.x_head;
   }
+  float* scratch_line(std::int64_t i) const { return scratch + i * strides.x_row; }
   // Work is counted in cells of one row and one panel: row blocks, in them panels, in them rows.
   std::int64_t cells() const { return rows * weights.panels; }
 };
@@ -212,34 +86,47 @@ void CpuBackend::order_lines(const LinearCall& call, std::int64_t begin, std::in
   }
 }
 
+// Makes line i of the raw one, in place `to`.
+const float* CpuBackend::activate_line(const LinearCall& call, std::int64_t i, float* to) const {
+  const std::int64_t inputs = call.weights.inputs,
+                     width = (call.activation->gated ? 2 : 1) * inputs;
+  activate_row(*call.activation, call.raw + i * width, inputs, to);
+  return to;
+}
+
 void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
   const TraceSpan span(TraceKind::kDoor, end - begin);
   const PackedLinear& weights = call.weights;
   const std::int64_t inputs = weights.inputs;
   const bool ordered = !weights.column_order.empty();
+  const std::int64_t k_f32 = weights.padded_k[index_of(ActForm::kF32)];
+  const std::int64_t k_int8 = weights.padded_k[index_of(ActForm::kInt8)];
+  const std::int64_t k_bf16 = weights.padded_k[index_of(ActForm::kBF16)];
+  const std::int64_t groups = k_int8 / kActGroup;
+  // Activated lines that are read once take turns in the first one's place, which stays in the
+  // first-level cache.
+  const bool in_turns = call.activation != nullptr && !ordered && k_f32 == 0;
+  for (std::int64_t i = begin; call.activation != nullptr && !in_turns && i < end; ++i)
+    activate_line(call, i, call.scratch_line(i));
   if (ordered) order_lines(call, begin, end);
-  const auto source = [&](std::int64_t i) {
-    return ordered ? act_f32_.as<float>() + i * ordered_stride(weights) : call.line(i);
-  };
-  const MatmulKernels& mm = kernels_.mm;
-  if (const std::int64_t k = weights.padded_k[index_of(ActForm::kInt8)]) {
-    const std::int64_t groups = k / kActGroup;
-    for (std::int64_t i = begin; i < end; ++i) {
-      mm.quantize_row(source(i), inputs, k, act_q_.as<std::int8_t>() + i * k,
-                      act_scale_.as<float>() + i * groups, act_sum_.as<float>() + i * groups,
-                      act_isum_.as<std::int32_t>() + i * 2 * groups);
+  for (std::int64_t i = begin; k_int8 + k_bf16 > 0 && i < end; ++i) {
+    const float* const line = in_turns  ? activate_line(call, i, call.scratch_line(begin))
+                              : ordered ? act_f32_.as<float>() + i * ordered_stride(weights)
+                                        : call.line(i);
+    if (k_int8 > 0) {
+      kernels_.mm.quantize_row(line, inputs, k_int8, act_q_.as<std::int8_t>() + i * k_int8,
+                               act_scale_.as<float>() + i * groups,
+                               act_sum_.as<float>() + i * groups,
+                               act_isum_.as<std::int32_t>() + i * 2 * groups);
     }
+    if (k_bf16 > 0)
+      kernels_.mm.round_row_bf16(line, inputs, k_bf16, act_bf16_.as<std::uint16_t>() + i * k_bf16);
   }
-  if (const std::int64_t k = weights.padded_k[index_of(ActForm::kBF16)]) {
-    for (std::int64_t i = begin; i < end; ++i)
-      mm.round_row_bf16(source(i), inputs, k, act_bf16_.as<std::uint16_t>() + i * k);
-  }
-  const std::int64_t k = weights.padded_k[index_of(ActForm::kF32)];
-  if (k > inputs && !ordered) {  // else the kernel reads x itself, or what was ordered
+  if (k_f32 > inputs && !ordered) {  // else the kernel reads x itself, or what was ordered
     for (std::int64_t i = begin; i < end; ++i) {
-      float* const line = act_f32_.as<float>() + i * k;
+      float* const line = act_f32_.as<float>() + i * k_f32;
       std::copy(call.line(i), call.line(i) + inputs, line);
-      std::fill(line + inputs, line + k, 0.0f);
+      std::fill(line + inputs, line + k_f32, 0.0f);
     }
   }
 }
@@ -327,7 +214,8 @@ void CpuBackend::run_linear(LinearCall& call) {
               "a step of {} rows of {} inputs; reserved: {} of {}", call.rows,
               weights.heads * weights.inputs, max_rows_, max_padded_);
   const std::int64_t activations = call.lines() * weights.inputs;
-  const bool serial_door = activations <= kMaxSerialActivations;
+  const std::int64_t door_work = call.activation != nullptr ? 2 * activations : activations;
+  const bool serial_door = door_work <= kMaxSerialActivations;
   if (serial_door) prepare_lines(call, 0, call.lines());
   if (serial_door && activations * weights.outputs < kMinParallelWork)
     return run_cells(call, {0, call.cells()});
@@ -350,6 +238,22 @@ void CpuBackend::linear(const float* x, std::int64_t rows, const Linear& weights
   call.strides.x_row = x_stride > 0 ? x_stride : packed.inputs;
   call.strides.y_row = y_stride > 0 ? y_stride : packed.outputs;
   call.accumulate = epilogue == Epilogue::kAdd;
+  run_linear(call);
+}
+
+void CpuBackend::linear_activated(const ActivationArgs& args, const float* x, std::int64_t rows,
+                                  const Linear& weights, float* scratch, float* y,
+                                  Epilogue epilogue) {
+  const auto& packed = static_cast<const PackedLinear&>(weights);
+  const TraceSpan span(TraceKind::kLinear, rows, packed.inputs, packed.outputs);
+  QUIRE_CHECK(packed.heads == 1, "weights of {} heads: linear_heads takes them", packed.heads);
+  LinearCall call{packed, scratch, y, rows, {}};
+  call.strides.x_row = packed.inputs;
+  call.strides.y_row = packed.outputs;
+  call.accumulate = epilogue == Epilogue::kAdd;
+  call.activation = &args;
+  call.raw = x;
+  call.scratch = scratch;
   run_linear(call);
 }
 

@@ -174,6 +174,49 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   }
 }
 
+// An activation inside the product gives the bits of one that ran before it: for every form that
+// rows are multiplied in, ordered columns, few rows and many.
+TEST(Linear, ActivatedInsideEqualsActivatedBefore) {
+  constexpr std::int64_t kK = 256, kRows = 70, kN = 90;
+  const auto raw = random_floats(kRows * 2 * kK, 31);
+  std::vector<std::int32_t> order(kK);
+  for (std::int32_t i = 0; i < kK; ++i) order[static_cast<std::size_t>(i)] = (i * 37 + 5) % kK;
+  ActivationArgs relu;
+  relu.kind = ActivationKind::kRelu2;
+  relu.gated = false;
+  for (const KernelTable* table : available_kernels()) {
+    for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ5_0, DType::kQ6_K}) {
+        Matrix first = random_matrix(dtype, kN / 2, kK, 33),
+               second = random_matrix(DType::kQ8_0, kN / 2, kK, 34);
+        for (const bool ordered : {false, true}) {
+          first.view.column_order = second.view.column_order = ordered ? order.data() : nullptr;
+          const TensorView weights[] = {first.view, second.view};
+          for (const int threads : {1, 3}) {
+            const auto backend = make_backend(*table, threads, compute);
+            const auto linear = backend->pack_linear(weights, {});
+            ASSERT_TRUE(linear.has_value()) << linear.error().message;
+            for (const ActivationArgs& args : {ActivationArgs{}, relu}) {
+              for (const std::int64_t rows : {std::int64_t{1}, kRows}) {
+                std::vector<float> active(kRows * kK), scratch(kRows * kK),
+                    before(kRows * kN, 1.0f);
+                std::vector<float> inside = before;
+                backend->activate(args, raw.data(), rows, kK, active.data());
+                backend->linear(active.data(), rows, **linear, before.data(), Epilogue::kAdd, 0);
+                backend->linear_activated(args, raw.data(), rows, **linear, scratch.data(),
+                                          inside.data(), Epilogue::kAdd);
+                ASSERT_TRUE(same_bits(inside, before))
+                    << table->name << " " << dtype_name(dtype) << " ordered " << ordered
+                    << " threads " << threads << " rows " << rows;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // Heads in one product give the bits that each head's matrix gives by itself.
 TEST(Linear, HeadsTogetherEqualHeadsAlone) {
   constexpr std::int64_t kHeads = 3, kN = 21, kRows = 70, kXRow = 1000, kYHead = 30, kYRow = 100;

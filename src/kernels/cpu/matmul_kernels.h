@@ -26,6 +26,7 @@ namespace quire {
 
 enum class ActForm : std::uint8_t { kF32, kBF16, kInt8 };
 inline constexpr int kNumActForms = 3;
+constexpr std::size_t index_of(ActForm form) { return static_cast<std::size_t>(form); }
 // What the activations of a matrix product are turned into at its door.
 ActForm act_form_for(PackedKind kind, ComputeDType compute);
 

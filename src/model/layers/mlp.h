@@ -32,8 +32,7 @@ class Mlp final : public FeedForward {
     float* projected = workspace.take<float>(rows * up_->outputs);
     float* active = workspace.take<float>(rows * down_->inputs);
     backend.linear(x, rows, *up_, projected, Epilogue::kStore);
-    backend.activate(activation_, projected, rows, down_->inputs, active);
-    backend.linear(active, rows, *down_, y, epilogue);
+    backend.linear_activated(activation_, projected, rows, *down_, active, y, epilogue);
     workspace.release_to(mark);
   }
   std::int64_t scratch_floats_per_row() const override { return up_->outputs + down_->inputs; }
