@@ -14,7 +14,7 @@ constexpr std::size_t kSmallPage = 4096;
 // A write that changes nothing, whoever writes there at the same time: no race that matters, but
 // one by the letter. Not madvise(MADV_POPULATE_WRITE): it holds the lock of the whole address
 // space, and a thread of low priority that is put off the CPU meanwhile stops every other one that
-// maps memory (seen: 0.7 s).
+// maps memory (likely seen: 0.7 s).
 __attribute__((no_sanitize("thread"))) void touch(std::byte* p) {
   unsigned char zero = 0;
   __atomic_compare_exchange_n(reinterpret_cast<unsigned char*>(p), &zero, 0, false,
