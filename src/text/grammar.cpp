@@ -43,7 +43,7 @@ Result<GrammarMatcher::Allowed> GrammarMatcher::fill_mask(std::span<std::uint32_
   QUIRE_ASSIGN(const rs::MaskCount count, rust_call(ErrorCode::kInvalidArgument, [&] {
                  return rs::matcher_fill(*impl_->handle, {words.data(), words.size()});
                }));
-  return Allowed{count.allowed, static_cast<TokenId>(count.only)};
+  return Allowed{count.allowed, static_cast<TokenId>(count.only), count.again};
 }
 
 Result<bool> GrammarMatcher::accept(TokenId token) {

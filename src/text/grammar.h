@@ -51,6 +51,9 @@ class GrammarMatcher {
   struct Allowed {
     std::uint32_t count = 0;
     TokenId only = -1;  // the allowed token when there is but one
+    // Earlier masks that were made again, for a lexer of its own: four at most, but for a lexer
+    // that many share and one of them breaks.
+    std::uint32_t again = 0;
   };
   // Sets the bits of the tokens that may follow: id % 32 of word id / 32. None after the end. Some
   // microseconds to some milliseconds. kInvalidArgument when the grammar is too costly to go on.

@@ -24,9 +24,11 @@ struct MaskStep {
   std::string error;
   bool operator==(const MaskStep&) const = default;
 };
-MaskStep mask_step(GrammarMatcher& matcher) {
+// again: grows by the masks that were made again.
+MaskStep mask_step(GrammarMatcher& matcher, std::uint32_t* again = nullptr) {
   MaskStep out{MaskWords(matcher.num_mask_words()), {}};
   const auto allowed = matcher.fill_mask(out.words);
+  if (allowed && again != nullptr) *again += allowed->again;
   if (!allowed) out = {{}, allowed.error().message};
   return out;
 }
@@ -44,10 +46,10 @@ std::vector<TokenId> allowed_in(const MaskWords& words) {
   return out;
 }
 
-// An answer of some 40 random tokens, by a matcher that shares with no other.
-WalkedPath walk_alone(GrammarMatcher& matcher, std::mt19937& random) {
+// An answer of so many random tokens, by a matcher that shares with no other.
+WalkedPath walk_alone(GrammarMatcher& matcher, std::mt19937& random, int count = 40) {
   WalkedPath path;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < count; ++i) {
     path.steps.push_back(mask_step(matcher));
     if (!path.steps.back().error.empty()) return path;
     const auto allowed = allowed_in(path.steps.back().words);
@@ -155,6 +157,53 @@ TEST(GrammarSharing, CompanyChangesNoLimit) {
   }
   EXPECT_GT(failed, 20);
   EXPECT_GT(passed, 20);
+}
+
+// Many answers, step by step beside each other: they leave their lexer one after the other, long
+// before it has learned too much, and each makes a few masks again in one step.
+void check_leaving(const SharingRig& rig, int count, int length) {
+  std::mt19937 random(4);
+  std::vector<WalkedPath> paths;
+  for (int i = 0; i < count; ++i) {
+    const auto matcher = rig.compile()->matcher({}, true).value();
+    paths.push_back(walk_alone(*matcher, random, length));
+  }
+  const auto grammar = rig.compile();
+  std::vector<std::unique_ptr<GrammarMatcher>> matchers;
+  for (int i = 0; i < count; ++i) matchers.push_back(grammar->matcher({}, true).value());
+  std::vector<std::uint32_t> all(matchers.size());
+  std::vector<int> first_steps(matchers.size(), -1);
+  for (int step = 0; step <= length; ++step) {
+    for (std::size_t i = 0; i < matchers.size(); ++i) {
+      const auto at = static_cast<std::size_t>(step);
+      if (at >= paths[i].steps.size()) continue;
+      std::uint32_t again = 0;
+      ASSERT_EQ(mask_step(*matchers[i], &again), paths[i].steps[at]) << i << " at " << at;
+      EXPECT_LE(again, 4u) << i << " at " << at;
+      all[i] += again;
+      if (again > 0 && first_steps[i] < 0) first_steps[i] = step;
+      if (at < paths[i].tokens.size()) {
+        ASSERT_TRUE(matchers[i]->accept(paths[i].tokens[at]).value());
+      }
+    }
+  }
+  std::sort(first_steps.begin(), first_steps.end());
+  EXPECT_GE(first_steps.front(), 0) << "all have left";
+  EXPECT_GT(std::unique(first_steps.begin(), first_steps.end()) - first_steps.begin(), 4);
+  for (const std::uint32_t again : all) EXPECT_LT(again, static_cast<std::uint32_t>(length));
+}
+
+TEST(GrammarSharing, AnswersLeaveALexerOneByOneWhenItHasLearnedMuch) {
+  SharingRig rig;
+  rig.spec = spec_of(GrammarSpec::Kind::kRegex, "([a-z]{3,9}[0-9]{2,8}[A-Z]{1,5}[.]){30,60}");
+  rig.options.max_mask_fuel = 20'000;
+  check_leaving(rig, 32, 200);
+}
+
+TEST(GrammarSharing, LongAnswersLeaveALexerOneByOne) {
+  SharingRig rig;
+  rig.spec = spec_of(GrammarSpec::Kind::kRegex, "[a-z]*");
+  check_leaving(rig, 16, 2100);
 }
 
 // Most of a vocabulary are words, which a mask takes as wholes where it can: it must allow exactly

@@ -75,10 +75,12 @@ mod ffi {
         mask_fuel: u64,
     }
 
-    /// only: the allowed token when there is but one, else -1.
+    /// only: the allowed token when there is but one, else -1; again: earlier masks that were made
+    /// again.
     struct MaskCount {
         allowed: u32,
         only: i64,
+        again: u32,
     }
 
     extern "Rust" {
@@ -296,7 +298,8 @@ fn matcher_accept(matcher: &mut GrammarMatcher, token: u32) -> Result<bool, Stri
 fn matcher_fill(matcher: &mut GrammarMatcher, words: &mut [u32]) -> Result<ffi::MaskCount, String> {
     guard(|| {
         let count = matcher.fill_mask(words)?;
-        Ok::<_, String>(ffi::MaskCount { allowed: count.allowed, only: count.only })
+        let (allowed, only, again) = (count.allowed, count.only, count.again);
+        Ok::<_, String>(ffi::MaskCount { allowed, only, again })
     })
 }
 

@@ -14,6 +14,9 @@ pub struct Follower {
     error: Option<String>,
 }
 
+/// What Learned::parts counts in.
+pub const PARTS: usize = 64;
+
 /// What a lexer has learned.
 #[derive(Clone, Copy, Default)]
 pub struct Learned {
@@ -28,6 +31,13 @@ impl Learned {
             states: self.states.saturating_sub(before.states),
             bytes: self.bytes.saturating_sub(before.bytes),
             fuel: self.fuel.saturating_sub(before.fuel),
+        }
+    }
+    pub fn parts(self, parts: usize) -> Learned {
+        Learned {
+            states: self.states * parts / PARTS,
+            bytes: self.bytes * parts / PARTS,
+            fuel: (u128::from(self.fuel) * parts as u128 / PARTS as u128) as u64,
         }
     }
     /// In none of its measures more than `most`.
@@ -63,6 +73,12 @@ impl Follower {
             self.error = Some(error.clone());
             error
         })
+    }
+
+    /// An error of whoever follows: it stays, too.
+    pub fn fail(&mut self, error: String) -> Result<(), String> {
+        self.error = Some(error.clone());
+        Err(error)
     }
 
     /// The tokens that may follow; those that end an answer where nothing else can.

@@ -1,6 +1,7 @@
 //! Constrained output by llguidance: a vocabulary's trie, compiled grammars, and the matcher that
-//! follows one answer. Vocabulary and compiled grammar are immutable and may be shared by threads;
-//! a matcher belongs to one at a time. A grammar that can't be enforced in full is refused.
+//! follows one answer. A vocabulary is immutable; a compiled grammar holds, behind locks, the lexer
+//! that its matchers share. Both may be used by several threads, a matcher by one at a time. A grammar
+//! that can't be enforced in full is refused.
 
 mod ebnf;
 mod ebnf_parser;
