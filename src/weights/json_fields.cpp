@@ -49,6 +49,14 @@ std::string with_spelled_numbers(std::string_view text) {
   return out;
 }
 
+// What a string of JSON spells; as it is written where that is not valid.
+std::string unescaped(std::string_view written) {
+  if (written.find('\\') == written.npos) return std::string(written);
+  json::error_code error;
+  const json::value value = json::parse(fmt::format("\"{}\"", written), error);
+  return error ? std::string(written) : std::string(value.get_string());
+}
+
 json::value parse_value(std::string_view text, json::error_code& error) {
   json::parse_options options;
   options.max_depth = 32;
@@ -75,8 +83,8 @@ Result<json::object> parse_json_object(std::string_view text, std::string_view n
 }
 
 Status check_unique_keys(std::string_view text, std::string_view name) {
-  std::vector<std::unordered_set<std::string_view>> keys;  // of each object or list that is open
-  std::string_view last;                                   // text
+  std::vector<std::unordered_set<std::string>> keys;  // of each object or list that is open
+  std::string_view last;                              // text, as it is written
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '{' || c == '[') {
@@ -84,8 +92,9 @@ Status check_unique_keys(std::string_view text, std::string_view name) {
     } else if ((c == '}' || c == ']') && !keys.empty()) {
       keys.pop_back();
     } else if (c == ':' && !keys.empty()) {
-      if (keys.back().insert(last).second) continue;
-      return make_error(ErrorCode::kBadFile, "{}: \"{}\" appears twice", name, printable(last));
+      std::string key = unescaped(last);
+      if (keys.back().insert(key).second) continue;
+      return make_error(ErrorCode::kBadFile, "{}: \"{}\" appears twice", name, printable(key));
     } else if (c == '"') {
       const std::size_t begin = ++i;
       while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;

@@ -104,6 +104,9 @@ TEST(SafetensorsFile, RefusesMalformedFiles) {
       {R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},)"
        R"("a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})",
        4, "\"a\" appears twice"},
+      {R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},)"
+       R"("\u0061": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})",
+       4, "\"a\" appears twice"},
       {R"({"a\"": {"dtype": "U8", "dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})", 4,
        "\"dtype\" appears twice"},
   };
