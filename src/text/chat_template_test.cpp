@@ -288,7 +288,7 @@ TEST(ChatTemplate, ALoopWithoutEndIsRefused) {
   EXPECT_THAT(text.error().message, HasSubstr("fuel"));
 }
 
-// A text printed over and over, or doubled by printing it into a variable.
+// A text printed over and over, a template's own too, or doubled by printing it into a variable.
 TEST(ChatTemplate, WhatIsPrintedHasALimit) {
   const std::string message = R"([{"role":"user","content":")" + std::string(100'000, 'x') + "\"}]";
   const ChatTemplate::Input input{.messages_json = message};
@@ -298,6 +298,7 @@ TEST(ChatTemplate, WhatIsPrintedHasALimit) {
   for (int i = 0; i < 60; ++i) doubled += "{% set a %}{{ a }}{{ a }}{% endset %}";
   for (const std::string& source :
        {std::string("{% for i in range(9999) %}{{ messages[0].content }}{% endfor %}"),
+        "{% for i in range(99999) %}" + std::string(200'000, 'y') + "{% endfor %}",
         doubled + "{{ a }}"}) {
     const auto text = try_render(source, input);
     ASSERT_FALSE(text);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
+use std::io;
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State};
@@ -17,12 +18,38 @@ thread_local! {
     static PRINTABLE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Within `body`, templates print no more than MAX_PRINTED_BYTES.
+/// Within `body`, templates print no more values than MAX_PRINTED_BYTES.
 pub fn limit_printing<T>(body: impl FnOnce() -> T) -> T {
+    struct Unlimited;
+    impl Drop for Unlimited {
+        fn drop(&mut self) {
+            PRINTABLE.set(usize::MAX);
+        }
+    }
+    let _after = Unlimited; // also after a panic
     PRINTABLE.set(MAX_PRINTED_BYTES);
-    let out = body();
-    PRINTABLE.set(usize::MAX);
-    out
+    body()
+}
+
+fn printed_too_much() -> String {
+    format!("it prints more than {} MB", MAX_PRINTED_BYTES >> 20)
+}
+
+/// What a template prints in the end: its own text, too, which it may repeat.
+#[derive(Default)]
+pub struct Printed(pub Vec<u8>);
+
+impl io::Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > MAX_PRINTED_BYTES - self.0.len() {
+            return Err(io::Error::other(printed_too_much()));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Everything but raise_exception, which belongs to how errors are told.
@@ -45,10 +72,10 @@ pub fn install(env: &mut Environment<'static>) {
 /// `{{ value }}` as Python prints it.
 fn print(out: &mut Output, _state: &State, value: &Value) -> Result<(), Error> {
     let write = |out: &mut Output, text: &str| {
-        let left = PRINTABLE.get().checked_sub(text.len()).ok_or_else(|| {
-            let why = format!("it prints more than {} MB", MAX_PRINTED_BYTES >> 20);
-            Error::new(ErrorKind::InvalidOperation, why)
-        })?;
+        let left = PRINTABLE
+            .get()
+            .checked_sub(text.len())
+            .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, printed_too_much()))?;
         PRINTABLE.set(left);
         out.write_str(text).map_err(Error::from)
     };

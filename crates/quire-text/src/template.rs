@@ -88,12 +88,15 @@ impl Template {
         variables.push(("documents".into(), json(&parse("documents", input.documents)?)));
         variables.push(("add_generation_prompt".into(), input.add_generation_prompt.into()));
         let template = self.env.get_template(NAME).map_err(|e| describe(&e))?;
-        let rendered = jinja::limit_printing(|| template.render(Value::from_iter(variables)));
-        let mut text =
-            rendered.map_err(|e| match raised(&e) {
-                Some(text) => text,
-                None => format!("chat template failed: {}", describe(&e)),
-            })?;
+        let mut printed = jinja::Printed::default();
+        jinja::limit_printing(|| {
+            template.render_captured_to(Value::from_iter(variables), &mut printed).map(drop)
+        })
+        .map_err(|e| match raised(&e) {
+            Some(text) => text,
+            None => format!("chat template failed: {}", describe(&e)),
+        })?;
+        let mut text = String::from_utf8(printed.0).map_err(|e| e.to_string())?;
         if input.continue_final_message {
             text.truncate(end_of_final_message(&text, &messages)?);
         }
