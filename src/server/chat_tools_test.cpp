@@ -160,7 +160,11 @@ TEST(ChatTools, AStopStringInACallEndsTheAnswerWithStop) {
 }
 
 TEST(ChatTools, RolesAreThoseOfOpenAiOrTheTemplates) {
-  FakeServer server({}, "x", "{% if message['role'] == 'ipython' %}{{ \"critic\" }}{% endif %}");
+  FakeServer server({}, "x",
+                    "{% if message['role'] == 'ipython' %}{{ \"critic\" }}{% endif %}"
+                    "{% if 'tool_calls' in message and \"name\" not in message and "
+                    "message.get('content') and message.get( 'x', 'judge') %}{% endif %}"
+                    "{% if message.role in ['environment', 'log'] %}{% endif %}");
   const auto ask_as = [&](const std::string& role, int status) {
     RawClient client(server.server->port());
     client.post("/v1/chat/completions",
@@ -170,11 +174,12 @@ TEST(ChatTools, RolesAreThoseOfOpenAiOrTheTemplates) {
     EXPECT_EQ(reply.status, status) << role << reply.body;
     return json::parse(reply.body);
   };
-  for (const char* role :
-       {"system", "developer", "user", "assistant", "tool", "function", "ipython", "critic"}) {
+  for (const char* role : {"system", "developer", "user", "assistant", "tool", "function",
+                           "ipython", "critic", "judge", "environment", "log"}) {
     ask_as(role, 200);
   }
-  for (const char* role : {"usr", "User", "message", "role", "if"}) {
+  for (const char* role :
+       {"usr", "User", "message", "role", "if", "tool_calls", "name", "content", "x"}) {
     const auto error = ask_as(role, 400).at("error");
     EXPECT_EQ(error.at("param"), "messages[1].role");
     EXPECT_NE(error.at("message").as_string().find("developer"), json::string::npos);

@@ -155,17 +155,38 @@ Result<json::array> normalize_messages(const json::value& messages) {
 }
 
 namespace {
-// Whether the template has the name as a text: 'ipython' or "ipython", but no member as in
-// message['role'].
+// Whether what stands around a text in a template makes it the name of a member: message['role'],
+// message.get('role'), 'role' in message.
+bool names_member(std::string_view before, std::string_view after) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const auto trim_end = [&](std::string_view text) {
+    return text.substr(0, text.find_last_not_of(kBlank) + 1);
+  };
+  const std::string_view behind =
+      after.substr(std::min(after.size(), after.find_first_not_of(kBlank)));
+  const std::string_view word =
+      behind.starts_with("not") && behind.size() > 3 && kBlank.find(behind[3]) != kBlank.npos
+          ? behind.substr(std::min(behind.size(), behind.find_first_not_of(kBlank, 3)))
+          : behind;
+  if (word.starts_with("in") && word.size() > 2 && kBlank.find(word[2]) != kBlank.npos) {
+    // In a list of texts it may well be a role.
+    const auto list = word.find_first_not_of(kBlank, 2);
+    return list != word.npos && word[list] != '[' && word[list] != '(';
+  }
+  before = trim_end(before);
+  if (before.ends_with('(')) return trim_end(before.substr(0, before.size() - 1)).ends_with(".get");
+  if (before.size() < 2 || before.back() != '[') return false;
+  const char last = before[before.size() - 2];  // a blank as in: role in ['a', 'b']
+  return std::isalnum(static_cast<unsigned char>(last)) != 0 || last == '_' || last == ']' ||
+         last == ')';
+}
+
+// Whether the template has the name as a text: 'ipython' or "ipython", but no member's.
 bool speaks_of(std::string_view source, std::string_view name) {
   for (const char quote : {'\'', '"'}) {
     const std::string text = fmt::format("{}{}{}", quote, name, quote);
     for (auto at = source.find(text); at != source.npos; at = source.find(text, at + 1)) {
-      const bool behind_bracket = at > 1 && source[at - 1] == '[';
-      const char before = behind_bracket ? source[at - 2] : ' ';
-      const bool member = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' ||
-                          before == ']' || before == ')';
-      if (!member) return true;
+      if (!names_member(source.substr(0, at), source.substr(at + text.size()))) return true;
     }
   }
   return false;
