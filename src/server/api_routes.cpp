@@ -62,11 +62,13 @@ void ApiServer::Impl::on_pools(const ExchangePtr& exchange, CompilingTask task) 
     bool lacks_grammar = false;
     ProtocolContext quick = context;
     quick.lacks_grammar = &lacks_grammar;
-    const Status status = task(quick);
-    if (status) return;
-    if (!lacks_grammar) return exchange->send(error_response(status.error()));
+    const auto finish = task(quick);
+    if (finish) return (*finish)();
+    if (!lacks_grammar) return exchange->send(error_response(finish.error()));
     submit_or_refuse(compilers, exchange, [this, exchange, task] {
-      if (const Status done = task(context); !done) exchange->send(error_response(done.error()));
+      const auto compiled = task(context);
+      if (!compiled) return exchange->send(error_response(compiled.error()));
+      submit_or_refuse(pool, exchange, *compiled);
     });
   });
 }
@@ -83,14 +85,16 @@ void ApiServer::Impl::generate(HttpRequest& request, const ExchangePtr& exchange
   auto body = std::make_shared<std::string>(std::move(request.body));
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // keeps different users of a key apart
   const std::uint64_t client = hash_text(request.header("authorization"));
-  on_pools(exchange, [=, this](const ProtocolContext& where) -> Status {
+  on_pools(exchange, [=, this](const ProtocolContext& where) -> Result<Finish> {
     QUIRE_ASSIGN(auto prepared, prepare(where, *body, info));
     if (options.fair_by != FairBy::kNone) {
       for (Request& made : prepared.requests) made.client = made.client * kOdd + client;
     }
-    GenerationCall::start(exchange, parts.generator, std::move(prepared.answer),
-                          std::move(prepared.requests), token);
-    return {};
+    auto call = std::make_shared<PreparedCall>(std::move(prepared));
+    return [=, this] {
+      GenerationCall::start(exchange, parts.generator, std::move(call->answer),
+                            std::move(call->requests), token);
+    };
   });
 }
 
@@ -108,11 +112,13 @@ void ApiServer::Impl::text_answer(HttpRequest& request, const ExchangePtr& excha
   if (auto status = check_content_type(request); !status)
     return exchange->send(error_response(status.error()));
   auto body = std::make_shared<std::string>(std::move(request.body));
-  on_pools(exchange, [=](const ProtocolContext& where) -> Status {
-    HttpResponse response;
-    QUIRE_ASSIGN(response.body, job(where, *body));
-    exchange->send(std::move(response));
-    return {};
+  on_pools(exchange, [=](const ProtocolContext& where) -> Result<Finish> {
+    QUIRE_ASSIGN(auto text, job(where, *body));
+    return [exchange, text = std::move(text)] {
+      HttpResponse response;
+      response.body = text;
+      exchange->send(std::move(response));
+    };
   });
 }
 

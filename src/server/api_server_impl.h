@@ -30,8 +30,12 @@ struct ApiServer::Impl {
         seeds(options.seed),
         dialect(std::move(chat_dialect)),
         context{&options, parts.text, parts.generator, &seeds, &dry_breakers, &dialect},
-        pool(options.text_threads, options.text_queue_length),
-        compilers(options.text_threads, options.text_queue_length, kCompilerNiceness) {}
+        compilers(options.text_threads, options.text_queue_length, kCompilerNiceness),
+        pool(options.text_threads, options.text_queue_length) {}
+  ~Impl() {
+    pool.stop();
+    compilers.stop();
+  }
 
   struct Route : ApiOperation {  // "{id}" at the end of a path takes the rest
     void (Impl::*handle)(HttpRequest& request, const ExchangePtr& exchange);
@@ -69,9 +73,12 @@ struct ApiServer::Impl {
   void generate(HttpRequest& request, const ExchangePtr& exchange, Prepare prepare);
   void text_answer(HttpRequest& request, const ExchangePtr& exchange, TextJob job);
   void on_pool(const ExchangePtr& exchange, std::function<void()> task);
-  // On the pool; when `task` lacks a grammar, again where compiling holds up nobody. Other errors
-  // are answered.
-  using CompilingTask = std::function<Status(const ProtocolContext& context)>;
+  // What comes after a task's last grammar: all that takes locks of the engine.
+  using Finish = std::function<void()>;
+  using CompilingTask = std::function<Result<Finish>(const ProtocolContext& context)>;
+  // On the pool; when `task` lacks a grammar, again where compiling holds up nobody. Its finish is
+  // on the pool always: a thread that stands back behind others holds no lock of theirs. Errors are
+  // answered.
   void on_pools(const ExchangePtr& exchange, CompilingTask task);
   boost::json::object model_card(const std::string& name) const;
 
@@ -82,7 +89,8 @@ struct ApiServer::Impl {
   DryBreakerCache dry_breakers;
   ChatDialect dialect;
   ProtocolContext context;
-  TextPool pool, compilers;  // the first one's tasks may go on in the second
+  // The pool's tasks may go on in the compilers, and come back: both are stopped before one goes.
+  TextPool compilers, pool;
   static constexpr int kCompilerNiceness = 10;
   const std::int64_t created = unix_time_s();
   std::atomic<bool> draining = false;

@@ -133,6 +133,8 @@ TEST(ApiServer, CompilingAGrammarHoldsUpNobodyElse) {
   EXPECT_EQ(other.at("choices").as_array().size(), 1u);
   server.text.hold_compiling(false);
   EXPECT_EQ(slow.read().status, 200);
+  EXPECT_EQ(server.generator.submitter_niceness(), getpriority(PRIO_PROCESS, 0))
+      << "the engine's locks are not taken where compiling stands back";
   // It is ready now: no second compilation is waited for, errors come as ever.
   ask(server, "/v1/completions", R"({"prompt": "a", "structured_outputs": {"regex": "a+"}})");
   EXPECT_EQ(ask(server, "/v1/completions",

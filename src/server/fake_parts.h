@@ -2,6 +2,8 @@
 // For tests only.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -107,12 +109,18 @@ class FakeGenerator : public Generator {
   Status submit(std::vector<Request> requests) override {
     if (refuse_) return make_error(ErrorCode::kUnavailable, "the queue is full");
     std::lock_guard lock(mutex_);
+    submitter_niceness_ = getpriority(PRIO_PROCESS, 0);
     for (Request& request : requests) {
       ++running_;
       last_request_ = std::make_shared<Request>(request);
       threads_.emplace_back([this, request = std::move(request)]() mutable { run(request); });
     }
     return {};
+  }
+  // Of the thread that submitted last.
+  int submitter_niceness() const {
+    std::lock_guard lock(mutex_);
+    return submitter_niceness_;
   }
   void abort_all() override {
     std::lock_guard lock(mutex_);
@@ -238,6 +246,7 @@ class FakeGenerator : public Generator {
   std::atomic<std::uint64_t> last_id_ = 0;
   std::atomic<int> running_ = 0, fail_after_ = -1;
   std::atomic<bool> held_ = false, aborting_ = false, refuse_ = false, stuck_ = false;
+  int submitter_niceness_ = -1;
   std::vector<RequestId> aborted_;
   std::shared_ptr<Request> last_request_;
   std::vector<std::thread> threads_;
