@@ -41,9 +41,11 @@ Status check_generation(const ModelConfig::Generation& generation, std::int64_t 
   sampling.repetition_penalty = generation.repetition_penalty.value_or(sampling.repetition_penalty);
   const std::int64_t top_k = generation.top_k.value_or(0);
   const auto status = validate_sampling_params(sampling, vocab_size);
-  if (status && top_k >= -1 && top_k <= std::numeric_limits<std::int32_t>::max()) return {};
-  const std::string why = status ? fmt::format("top_k must be -1 or more, but it is {}", top_k)
-                                 : status.error().message;
+  constexpr std::int64_t kMaxTopK = std::numeric_limits<std::int32_t>::max();
+  if (status && top_k >= -1 && top_k <= kMaxTopK) return {};
+  const std::string why =
+      status ? fmt::format("top_k must be from -1 to {}, but it is {}", kMaxTopK, top_k)
+             : status.error().message;
   const bool own = options.generation_config == "auto";
   if (!options.override_generation_config.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "--override-generation-config{}: {}",

@@ -37,6 +37,24 @@ TEST(CheckFinite, NamesTheTensorAndThePlace) {
       << status.error().message;
 }
 
+TEST(CheckGeneration, TellsTheRangeOfTopK) {
+  ModelConfig::Generation generation;
+  OpenOptions options;
+  for (const std::int64_t top_k : {-1LL, 0LL, 2147483647LL}) {
+    generation.top_k = top_k;
+    EXPECT_TRUE(check_generation(generation, 100, options)) << top_k;
+  }
+  for (const std::int64_t top_k : {-2LL, 2147483648LL, 5000000000LL}) {
+    generation.top_k = top_k;
+    const Status status = check_generation(generation, 100, options);
+    ASSERT_FALSE(status) << top_k;
+    EXPECT_NE(status.error().message.find("top_k must be from -1 to 2147483647, but it is " +
+                                          std::to_string(top_k)),
+              std::string::npos)
+        << status.error().message;
+  }
+}
+
 VocabSpec vocabulary() {
   VocabSpec spec;
   spec.kind = VocabSpec::Kind::kSentencePiece;
