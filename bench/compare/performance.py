@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import sys
 
 import report
@@ -17,9 +18,17 @@ SECTIONS = {"engine": "engine", "start and memory": "start", "server, mixed leng
             "server, a long prompt enters": "stall", "quality": "quality"}
 
 
-def rows(figure):
+def order(figure):
+    """Sections as they are measured, in them models of one kind together."""
+    return [list(SECTIONS).index(figure.section), figure.model.startswith("random"), figure.model, "prefill" not in figure.name,
+            "behind" in figure.name, int((re.findall(r"\d+", figure.name) or [0])[0])]
+
+
+def rows(figure, machine_threads):
     """One line per target."""
-    command = f"`--sections {SECTIONS[figure.section]} --models {figure.model}`"
+    used = re.search(r"--threads (\d+)", figure.settings.get("Quire", ""))
+    threads = f" --threads {used[1]}" if used and int(used[1]) != machine_threads else ""
+    command = f"`--sections {SECTIONS[figure.section]} --models {figure.model}{threads}`"
     ours = report.cell(figure, "Quire")
     peak = f"{figure.peaks['Quire']:.2f}" if "Quire" in figure.peaks else ""
     mark = {True: "yes", False: "**no**", None: "not measured"}[figure.reached()]
@@ -40,9 +49,9 @@ def main():
     head = ["model", "figure", "Quire", "peer", "ratio", "of peak", "target", "reached", "`compare.py` …"]
     lines = [f"On {kept['machine']['name']}, {kept['machine']['threads']} threads ([all values](../bench/results/{pathlib.Path(sys.argv[1]).stem}.md)):", "",
              f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for figure in (Figure(**f) for f in kept["figures"]):
+    for figure in sorted((Figure(**f) for f in kept["figures"]), key=order):
         name = f"{figure.name}, {figure.unit}"
-        lines += [f"| {' | '.join(row)} |" for row in rows(Figure(**{**figure.__dict__, "name": name}))]
+        lines += [f"| {' | '.join(row)} |" for row in rows(Figure(**{**figure.__dict__, "name": name}), kept["machine"]["threads"])]
     page = PAGE.read_text()
     begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
     PAGE.write_text(page[:begin] + "\n" + "\n".join(lines) + "\n" + page[end:])
