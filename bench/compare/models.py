@@ -72,12 +72,14 @@ def _awq(name):
     """A folder in AWQ's format. Its facts are those of the GGUF file, less what the format changes."""
     base = find(AWQ[name])
     folder = MADE_DIR / f"{name}-hf"
-    if not (folder / "model.safetensors").exists():
+    if not folder.exists():
         print(f"{folder.name}: quantizing {base.name}", flush=True)
-        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "awq_folder.py", hf_folder(base), folder],
+        partial = folder.with_suffix(".partial")
+        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "awq_folder.py", hf_folder(base), partial],
                               capture_output=True, text=True)
         if done.returncode != 0:
             raise BenchError(f"{base.name} cannot be quantized:\n{done.stderr[-2000:]}")
+        partial.rename(folder)
     group = json.loads((folder / "config.json").read_text())["quantization_config"]["group_size"]
     facts = base.facts
     bits = 4 + (16 + 4) / group  # a bfloat16 scale and a zero point for each group

@@ -47,6 +47,9 @@ struct AttentionBatch {
       block_table;  // block ids of all sequences of one KV group, concatenated
   std::span<const std::int32_t>
       table_begin;  // [sequences + 1] into block_table; entry i holds positions [i*B, i*B+B)
+  // Number of the step among those of its cache: what was found out about the tables for one layer
+  // holds for the group's others. 0: none, every call looks.
+  std::uint64_t step = 0;
 };
 
 struct AttentionParams {

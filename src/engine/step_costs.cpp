@@ -37,6 +37,7 @@ std::int32_t prompt_tokens_within(const StepCosts& costs, double left_s, std::in
   const double linear =
       costs.per_prompt_token_s + costs.per_prompt_key_s * (start + 0.5 * (1 - kChunkTokens));
   const double left = std::max(left_s, 0.0);
+  if (left == 0) return 0;  // else 0 / 0 where a token without keys costs nothing
   const double tokens = 2 * left / (linear + std::sqrt(linear * linear + 4 * half_key * left));
   return static_cast<std::int32_t>(std::clamp(tokens * (1 + 1e-9) - kChunkTokens, 0.0, 1e9));
 }

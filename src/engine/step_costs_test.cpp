@@ -131,6 +131,7 @@ TEST(StepCosts, ChunksAreSizedByTheTimeLeft) {
   EXPECT_EQ(prompt_tokens_within(costs, 0.0405, 0), 80);  // the chunk itself costs a token
   EXPECT_EQ(prompt_tokens_within(costs, 0.0009, 0), 0);
   EXPECT_EQ(prompt_tokens_within(costs, -1, 0), 0);
+  EXPECT_EQ(prompt_tokens_within({0.002, 1e-4, 0, 1e-6, 80}, -1, 0), 0);  // only keys cost
   EXPECT_EQ(prompt_tokens_within({}, 0.001, 0), kFirstChunk);
   const StepCosts with_keys{0.002, 0.0001, 0.0005, 1e-6, 80};
   for (const std::int32_t start : {0, 100, 5000}) {

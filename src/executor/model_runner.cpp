@@ -194,8 +194,10 @@ void ModelRunner::build_input(const StepPlan& plan) {
   input_.row_begin = row_begin_;
   input_.start_pos = start_pos_;
   input_.groups.clear();
+  ++steps_;
   for (std::size_t g = 0; g < plan.block_table.size(); ++g)
-    input_.groups.push_back({row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g]});
+    input_.groups.push_back(
+        {row_begin_, start_pos_, plan.block_table[g], plan.table_begin[g], steps_});
 }
 
 const TokenMask& ModelRunner::mask_of(std::size_t plan_row) const {

@@ -86,6 +86,7 @@ class ModelRunner final : public Executor {
   std::unique_ptr<Workspace> workspace_;
   LogitsHook logits_hook_;
 
+  std::uint64_t steps_ = 0;
   // Of the step in flight; kept to reuse their memory.
   ModelInput input_;
   std::vector<std::int32_t> token_ids_, positions_, row_begin_, start_pos_, prompt_tokens_,

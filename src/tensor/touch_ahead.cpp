@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace quire {
 namespace {
@@ -21,11 +24,28 @@ __attribute__((no_sanitize("thread"))) void touch(std::byte* p) {
                               __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+// Whether a page fault locks its own mapping only (Linux 6.4 and later). Before, it holds the lock
+// of the whole address space while it clears a page: a thread must not be put off for long then.
+bool faults_lock_one_mapping() {
+  utsname system{};
+  int major = 0, minor = 0;
+  if (uname(&system) != 0 || std::sscanf(system.release, "%d.%d", &major, &minor) != 2)
+    return false;
+  return major > 6 || (major == 6 && minor >= 4);
+}
+
+void lower_own_priority() {
+  constexpr int kNice = 10;
+  const sched_param none{};
+  if (faults_lock_one_mapping() && sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
+  setpriority(PRIO_PROCESS, 0, kNice);  // of this thread, on Linux
+}
+
 }  // namespace
 
 TouchAhead::TouchAhead(const Buffer& buffer, std::size_t ahead)
     : data_(const_cast<std::byte*>(buffer.data())), bytes_(buffer.size()), ahead_(ahead) {
-  if (bytes_ > 0 && ahead_ > 0) thread_ = std::thread([this] { run(); });
+  if (bytes_ > 0 && ahead_ >= kTouchedPiece) thread_ = std::thread([this] { run(); });
 }
 
 TouchAhead::~TouchAhead() {
@@ -70,8 +90,7 @@ std::size_t TouchAhead::settle() {
 
 void TouchAhead::run() {
   pthread_setname_np(pthread_self(), "touch");
-  const sched_param none{};
-  sched_setscheduler(0, SCHED_IDLE, &none);  // gives way at once
+  lower_own_priority();
   for (;;) {
     const std::uint32_t seen = wanted_;
     if (stop_) return;

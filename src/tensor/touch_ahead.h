@@ -15,7 +15,7 @@ namespace quire {
 class TouchAhead {
  public:
   // Keeps `ahead` bytes of the buffer, which outlives this, touched beyond what is used; nothing
-  // before something is.
+  // before something is, and nothing where `ahead` is less than a huge page.
   TouchAhead(const Buffer& buffer, std::size_t ahead);
   ~TouchAhead();
   TouchAhead(const TouchAhead&) = delete;
@@ -36,8 +36,8 @@ class TouchAhead {
   std::byte* const data_;
   const std::size_t bytes_, ahead_;
   std::atomic<std::size_t> used_{0};
-  std::atomic<std::size_t> touched_{
-      0};  // bytes at the beginning; written by the thread, or touch_all()
+  // Bytes at the beginning; written by the thread, or touch_all().
+  std::atomic<std::size_t> touched_{0};
   // Count changes, and are waited for. No mutex: who waited for one would wait for this thread's
   // turn on a CPU.
   std::atomic<std::uint32_t> wanted_{0};    // used_, stop_

@@ -50,6 +50,12 @@ class CpuKvCache final : public KvCache {
  public:
   std::vector<Buffer> groups;
   std::vector<std::unique_ptr<TouchAhead>> touch_ahead;  // of each group
+  // Of each group: whether rows of the step are apart (CpuBackend::rows_apart).
+  struct StepTables {
+    std::uint64_t step = 0;
+    bool apart = false;
+  };
+  std::vector<StepTables> tables;
 
   void touch() override {
     for (const auto& group : touch_ahead) group->touch_all();
@@ -169,6 +175,7 @@ class CpuBackend final : public Backend {
   void rope_and_store(float* qkv, std::int64_t stride, const NewRows& rows,
                       const AttentionBatch& batch, const AttentionParams& params);
   bool rows_apart(const AttentionBatch& batch, const KvCache& cache);
+  bool apart_in_step(const AttentionBatch& batch, const AttentionParams& params, CpuKvCache& cache);
   struct AttentionCall;
   struct RowBlock {  // rows of one sequence that are one work item for each KV head
     std::int32_t sequence, first_row, rows;

@@ -9,7 +9,8 @@
 namespace quire {
 namespace {
 
-// KV memory touched beyond the blocks in use: some steps' worth, and no more than an eighth of all.
+// KV memory touched beyond the blocks in use, of all groups: some steps' worth, and no more than an
+// eighth of each.
 constexpr std::size_t kMostTouchedAhead = 64u << 20;
 constexpr std::size_t kTouchedAheadShare = 8;
 
@@ -30,8 +31,10 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvGeometry& geometry,
     writer_.resize(std::max(writer_.size(), static_cast<std::size_t>(num_blocks[g])));
   }
   for (const Buffer& group : cache->groups) {
-    const std::size_t ahead = std::min(kMostTouchedAhead, group.size() / kTouchedAheadShare);
+    const std::size_t ahead =
+        std::min(kMostTouchedAhead / cache->groups.size(), group.size() / kTouchedAheadShare);
     cache->touch_ahead.push_back(std::make_unique<TouchAhead>(group, ahead));
+    cache->tables.emplace_back();
   }
   reserve_attention(*cache);
   return cache;

@@ -31,8 +31,8 @@ void CpuBackend::rope_and_store(float* qkv, std::int64_t stride, const NewRows& 
 // only decode: a running sequence shares full blocks alone, which it has ceased to write (forks and
 // partial hits copy the block that both go on with). But a prompt's last token looks like a
 // decoding row and may sit on a block that another row fills in this very step, blocks being
-// indexed when they are planned. So the tables are looked at; a few nanoseconds a block, of some
-// microseconds that attention takes for one.
+// indexed when they are planned. So the tables are looked at, once a step: a few nanoseconds a
+// block.
 bool CpuBackend::rows_apart(const AttentionBatch& batch, const KvCache& cache) {
   const std::int32_t block_size = cache.geometry.block_size;
   const std::size_t sequences = batch.start_pos.size();
@@ -55,6 +55,13 @@ bool CpuBackend::rows_apart(const AttentionBatch& batch, const KvCache& cache) {
   }
   for (std::size_t s = 0; s < sequences; ++s) written(s) = 0;
   return apart;
+}
+
+bool CpuBackend::apart_in_step(const AttentionBatch& batch, const AttentionParams& params,
+                               CpuKvCache& cache) {
+  CpuKvCache::StepTables& known = cache.tables[static_cast<std::size_t>(params.group)];
+  if (batch.step == 0 || batch.step != known.step) known = {batch.step, rows_apart(batch, cache)};
+  return known.apart;
 }
 
 // Of the block's one row: turns the item's query heads, in scratch (items of other spans turn them,
@@ -102,7 +109,7 @@ void CpuBackend::rope_and_attend(float* qkv, const float* cos, const float* sin,
                               std::int64_t{params.kv_heads} * params.v_head_dim;
   AttentionCall call{qkv, stride, batch, params, cache, out};
   // Query heads in several items: none of them owns the KV head.
-  if (call.chunks() == 1 && rows_apart(batch, cache)) {
+  if (call.chunks() == 1 && apart_in_step(batch, params, cache)) {
     call.fresh = &rows;
   } else {
     rope_and_store(qkv, stride, rows, batch, params);

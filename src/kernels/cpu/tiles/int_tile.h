@@ -4,7 +4,8 @@
 // that the int32 sum, read as a float, is 1.5 * 2^23 + i (|i| < 2^22). Then fma(that, scale, -1.5 *
 // 2^23 * scale) is i * scale rounded once: the product is exact in the first term and scale has at
 // most 18 significant bits in the second. Where additions have ports of their own (kAddIsFree),
-// 1.5 * 2^23 is subtracted instead, which is exact: the same bits, a multiplication less.
+// 1.5 * 2^23 is subtracted instead, which is exact: a multiplication less, and the same bits but
+// for the sign of a zero, which no sum that begins at +0 shows.
 #pragma once
 
 #include "kernels/cpu/tiles/output.h"

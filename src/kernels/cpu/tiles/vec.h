@@ -54,7 +54,9 @@ inline constexpr bool kDirectIsFree = true;
 #else
 inline constexpr bool kDirectIsFree = false;
 #endif
-// Whether additions have ports of their own too (AMD's; processors with AMX are Intel's).
+// Whether additions have ports of their own too. They have on AMD's processors; a guess, as above,
+// that is right where there is AMX (Intel's) and wrong on Intel's with VNNI alone, where it costs
+// speed and no bits.
 #if defined(__AMX_INT8__)
 inline constexpr bool kAddIsFree = false;
 #else
