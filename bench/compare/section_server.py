@@ -87,7 +87,7 @@ def shared_prefix(run):
     """32 clients, 1024 tokens that all share and 64 of their own: with prefix caching, then Quire without."""
     pool, clients, count, answer = loads.token_pool(run.model), 32, 32, 16
     tokens = 1024 + 64 + answer + 8
-    # Each slot of llama.cpp computes the prefix for itself: few slots are its best setting.
+    # Each slot of llama.cpp computes the prefix for itself: four were faster than eight (fewer were not tried).
     sides = open_servers(run, clients, tokens, llama_flags=["-kvu"], llama_slots=4)
     plain = servers.quire(servers.quire_binary(), run.model.path, run.args.threads,
                           ["--max-model-len", tokens, "--no-enable-prefix-caching", *run.args.quire_flags.split()])
