@@ -33,7 +33,7 @@ class KvCache {
  public:
   virtual ~KvCache() = default;
   // Gets all of its memory from the kernel now, not as it is used.
-  virtual void touch() = 0;
+  virtual void touch() {}
   KvGeometry geometry;
   std::vector<std::int32_t> num_blocks;  // per group
 };
