@@ -14,17 +14,13 @@ class Results:
         self.kept = json.loads(self.json_path.read_text()) if self.json_path.exists() else {}
         self.kept.setdefault("figures", [])
 
-    def best_peaks(self, peaks):
-        """The greatest that was ever seen here: what other work on the machine took away comes back."""
-        before = self.kept.get("machine", {}).get("peaks", {})
-        return {name: max(value, before.get(name, 0)) for name, value in peaks.items()}
-
     def update(self, figures, peaks, versions, notes):
         key = lambda f: (f["section"], f["model"], f["name"], sorted(f["values"]))  # noqa: E731
         new = [f.__dict__ for f in figures]
         fresh = [key(f) for f in new]
         self.kept["figures"] = [f for f in self.kept["figures"] if key(f) not in fresh] + new
-        self.kept["machine"] = {**self.cpu, "peaks": peaks}
+        before = self.kept.get("machine", {}).get("peaks", {})
+        self.kept["machine"] = {**self.cpu, "peaks": {name: max(value, before.get(name, 0)) for name, value in peaks.items()}}
         self.kept.setdefault("versions", {}).update(versions)
         self.kept["notes"] = sorted({*self.kept.get("notes", []), *notes})
 
@@ -92,7 +88,8 @@ def markdown(kept):
     peaks = ", ".join(f"{name} {value:g}" for name, value in box["peaks"].items())
     text = [f"# {box['name']}, {box['threads']} threads", "",
             f"Family {box['family']}, model {box['model']}; {', '.join(box['flags'])}.", "",
-            f"Peaks by our own probes (10^9 multiply-adds a second of one thread and of all, GB/s of all): {peaks}.", "",
+            f"The greatest peaks that our own probes ever saw here (10^9 multiply-adds a second of one thread and of all, GB/s of all): {peaks}. "
+            "Fractions are of those of the same run.", "",
             "Medians (least–greatest) of rounds in turns. A ratio says how many times better Quire is. See [benchmarks](../../docs/benchmarks.md).", ""]
     text += [f"- {name}: {version}" for name, version in kept["versions"].items()] + [""]
     for (section, model, _), group in grouped(figures).items():
