@@ -7,7 +7,7 @@ import pytest
 from quire_process import Quire, run_quire, wait_for
 
 PHASES = {"step", "plan", "prepare", "forward", "layer", "logits", "sample", "masks", "apply", "output"}
-LLAMA_OPS = {"embed", "norm", "linear", "door", "rope_table", "rope_and_store", "attention", "wait"}
+LLAMA_OPS = {"embed", "norm", "linear", "door", "activate", "rope_table", "rope_and_store", "attention", "wait"}
 
 
 def read_trace(path):

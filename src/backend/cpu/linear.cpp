@@ -95,7 +95,8 @@ const float* CpuBackend::activate_line(const LinearCall& call, std::int64_t i, f
 }
 
 void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end) {
-  const TraceSpan span(TraceKind::kDoor, end - begin);
+  const TraceSpan span(call.activation != nullptr ? TraceKind::kActivate : TraceKind::kDoor,
+                       end - begin);
   const PackedLinear& weights = call.weights;
   const std::int64_t inputs = weights.inputs;
   const bool ordered = !weights.column_order.empty();
