@@ -48,16 +48,23 @@ class Model:
                 tokens * (tokens + 1) // 2 * self.facts["attention_macs_per_key"])
 
 
+def _make(path, doing, command):
+    """Has `command`, given a path as its last argument, write a file or folder there; it gets its name when it is whole."""
+    print(f"{path.name}: {doing}", flush=True)
+    MADE_DIR.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    done = subprocess.run([*command, partial], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BenchError(f"{path.name} cannot be made:\n{done.stderr[-2000:]}")
+    partial.rename(path)
+
+
 def _random_gguf(name):
     _, size, kind = name.split("-")
     path = MADE_DIR / f"{name}.gguf"
     if not path.exists():
-        print(f"{path.name}: writing random weights", flush=True)
-        MADE_DIR.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
         like = find(RANDOM_LIKE[size]).path
-        subprocess.run([tools_python(), ROOT / "bench" / "compare" / "random_model.py", size, kind, like, partial], check=True)
-        partial.rename(path)
+        _make(path, "writing random weights", [tools_python(), ROOT / "bench" / "compare" / "random_model.py", size, kind, like])
     return path
 
 
@@ -73,13 +80,8 @@ def _awq(name):
     base = find(AWQ[name])
     folder = MADE_DIR / f"{name}-hf"
     if not folder.exists():
-        print(f"{folder.name}: quantizing {base.name}", flush=True)
-        partial = folder.with_suffix(".partial")
-        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "awq_folder.py", hf_folder(base), partial],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BenchError(f"{base.name} cannot be quantized:\n{done.stderr[-2000:]}")
-        partial.rename(folder)
+        _make(folder, f"quantizing {base.name}",
+              [PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "awq_folder.py", hf_folder(base)])
     group = json.loads((folder / "config.json").read_text())["quantization_config"]["group_size"]
     facts = base.facts
     bits = 4 + (16 + 4) / group  # a bfloat16 scale and a zero point for each group
@@ -113,11 +115,8 @@ def hf_folder(model):
     for kind in ("q8_0", "q4_0"):
         name = name.replace(f"-{kind}", "-bf16")  # the same numbers, before they were quantized
     folder = MADE_DIR / f"{name}-hf"
-    if not (folder / "config.json").exists():
+    if not folder.exists():
         source = model if name == model.name else find(name)
-        print(f"{folder.name}: converting {source.path.name} for vLLM", flush=True)
-        done = subprocess.run([PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "gguf_to_hf.py", source.path, folder],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BenchError(f"{source.path.name} cannot be converted for vLLM:\n{done.stderr[-2000:]}")
+        _make(folder, f"converting {source.path.name} for vLLM",
+              [PEERS / "vllm" / "bin" / "python", ROOT / "bench" / "compare" / "gguf_to_hf.py", source.path])
     return folder
