@@ -112,12 +112,23 @@ class Player {
   std::vector<std::int32_t> positions_, row_begin_, start_pos_, block_table_, table_begin_;
 };
 
+// The AMX table attends to a bf16 cache in its own arithmetic.
+void expect_as_ref(const std::string& table, const Case& c, const std::vector<float>& out,
+                   const std::vector<float>& of_ref) {
+  if (table != "amx" || c.dtype != DType::kBF16) {
+    EXPECT_TRUE(same_bits(out, of_ref)) << table << " differs from ref";
+    return;
+  }
+  ASSERT_EQ(out.size(), of_ref.size());
+  for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], of_ref[i], 1e-4f) << i;
+}
+
 void expect_invariant(const Case& c, std::initializer_list<Run> runs) {
   std::vector<float> of_ref;
   for (const KernelTable* table : available_kernels()) {
     const auto expected = Player(*table, c, {}).play();
     if (of_ref.empty()) of_ref = expected;
-    EXPECT_TRUE(same_bits(expected, of_ref)) << table->name << " differs from ref";
+    expect_as_ref(table->name, c, expected, of_ref);
     for (const Run& run : runs) {
       EXPECT_TRUE(same_bits(Player(*table, c, run).play(), expected))
           << table->name << ": threads " << run.threads << " block " << run.block_size << " chunk "

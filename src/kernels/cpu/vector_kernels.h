@@ -1,6 +1,7 @@
 // Everything that is not a matrix product: norms, activation, RoPE, KV store, attention. One row or
 // one work item per call; the backend partitions. All sums in one fixed order, so a row's bits
-// never depend on the batch, nor on the ISA: every table gives the bits of ref/.
+// never depend on the batch, nor on the ISA: every table gives the bits of ref/. (One exception:
+// attention of the AMX table over a cache in bf16, see amx/attention_amx.h.)
 //
 // "Lane sum" of v[0..n): lane l of 64 adds v[l], v[l + 64], ...; the four sixteens are added (0 +
 // 1) + (2 + 3); then 16 lanes fold to 8 (l + (l + 8)), 4, 2, 1.
@@ -27,6 +28,7 @@ inline constexpr float kNoScore = -1e30f;
 inline constexpr float kTinyKv = 0x1p-119f;
 
 inline constexpr std::int64_t round_up_16(std::int64_t n) { return (n + 15) / 16 * 16; }
+inline constexpr std::int64_t round_up_32(std::int64_t n) { return (n + 31) / 32 * 32; }
 
 // K and V of one sequence, layer and KV head. In block b (bytes at base + blocks[i] *
 // block_stride):
@@ -97,11 +99,11 @@ struct AttentionItem {
   float* scratch = nullptr;              // attention_scratch_floats(), 64-byte aligned
 };
 
-// f32 tiles of K and V, scaled queries, scores.
+// Tiles of K and V, scaled queries, scores, sums that are kept apart from the state.
 inline constexpr std::int64_t attention_scratch_floats(std::int64_t head_dim,
                                                        std::int64_t v_head_dim) {
-  return kKvTile * (head_dim + round_up_16(v_head_dim)) +
-         kMaxQueryVectors * (round_up_16(head_dim) + kKvTile);
+  return kKvTile * (round_up_32(head_dim) + round_up_16(v_head_dim) + 64) +
+         kMaxQueryVectors * (round_up_32(head_dim) + kKvTile + round_up_16(v_head_dim));
 }
 
 // out = act(gate) * up, or act(gate) alone where there is no up.
@@ -168,6 +170,7 @@ struct VectorKernels {
 void fill_vector_kernels_ref(VectorKernels* kernels);
 void fill_vector_kernels_avx2(VectorKernels* kernels);
 void fill_vector_kernels_avx512(VectorKernels* kernels);
+void fill_vector_kernels_amx(VectorKernels* kernels);
 void fill_vector_kernels_neon(VectorKernels* kernels);
 // The tiles of the ISA tables over the scalar emulation of a vector, for tests.
 void fill_vector_kernels_emulated(VectorKernels* kernels);
