@@ -114,8 +114,9 @@ double seconds_per_product(CpuBackend& backend, const Layers& layers, const Prod
   return taken[taken.size() / 2];
 }
 
-double peak_of(DType type, const DotPeaks& peaks) {
+double peak_of(const MatmulKernels& kernels, DType type, const DotPeaks& peaks) {
   const PackedKind kind = packed_kind_for(type, ComputeDType::kAuto);
+  if (kernels.integers_as_bf16) return peaks.amx_bf16;
   switch (act_form_for(kind, ComputeDType::kAuto)) {
     case ActForm::kInt8:
       return peaks.vpdpbusd;
@@ -139,10 +140,10 @@ void print_row(const std::string& type, const std::string& model, const std::vec
   std::fflush(stdout);
 }
 
-void bench_model(CpuBackend& backend, DType type, const Model& model, const Options& options,
-                 const Peaks& peaks) {
+void bench_model(CpuBackend& backend, const MatmulKernels& kernels, DType type, const Model& model,
+                 const Options& options, const Peaks& peaks) {
   std::vector<Cell> total(options.rows.size());
-  const double peak = peak_of(type, peaks.all) * 1e9;
+  const double peak = peak_of(kernels, type, peaks.all) * 1e9;
   for (const Product& product : model.layer) {
     if (product.k % dtype_info(type).block_elements != 0) continue;  // files have other types there
     const Layers layers = make_layers(backend, type, product);
@@ -171,12 +172,17 @@ int print_peaks() {
   if (const auto table = select_kernels("auto"); !table) return 1;  // asks for the tile registers
   const int threads = read_cpu_topology().usable_threads;
   const Peaks peaks = measure_peaks(threads);
-  std::printf(
-      "{\"threads\": %d, \"fma_gmacs\": %.0f, \"vpdpbusd_gmacs\": %.0f, \"vdpbf16ps_gmacs\": %.0f, "
-      "\"amx_int8_gmacs\": %.0f, \"fma_all_gmacs\": %.0f, \"vpdpbusd_all_gmacs\": %.0f, "
-      "\"vdpbf16ps_all_gmacs\": %.0f, \"amx_int8_all_gmacs\": %.0f, \"read_gb_s\": %.1f}\n",
-      threads, peaks.fma, peaks.vpdpbusd, peaks.vdpbf16ps, peaks.amx_int8, peaks.all.fma,
-      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.all.amx_int8, peaks.read_gb_per_s);
+  std::printf("{\"threads\": %d", threads);
+  const auto print = [](const char* suffix, const DotPeaks& p) {
+    std::printf(
+        ", \"fma%s_gmacs\": %.0f, \"vpdpbusd%s_gmacs\": %.0f, \"vdpbf16ps%s_gmacs\": %.0f, "
+        "\"amx_int8%s_gmacs\": %.0f, \"amx_bf16%s_gmacs\": %.0f",
+        suffix, p.fma, suffix, p.vpdpbusd, suffix, p.vdpbf16ps, suffix, p.amx_int8, suffix,
+        p.amx_bf16);
+  };
+  print("", peaks);
+  print("_all", peaks.all);
+  std::printf(", \"read_gb_s\": %.1f}\n", peaks.read_gb_per_s);
   return 0;
 }
 
@@ -188,13 +194,14 @@ int run(const Options& options) {
     return 1;
   }
   auto& cpu = static_cast<CpuBackend&>(**backend);
+  const MatmulKernels& kernels = select_kernels(options.kernels).value()->mm;
   const Peaks peaks = measure_peaks(cpu.num_threads());
   cpu.reserve(*std::max_element(options.rows.begin(), options.rows.end()), 8960);
   std::printf(
       "%s; %s. All threads together: 10^9 multiply-adds per second fma %.0f, vpdpbusd %.0f, "
-      "vdpbf16ps %.0f; read %.1f GB/s\n\n| weights | layer of |",
+      "vdpbf16ps %.0f, tdpbf16ps %.0f; read %.1f GB/s\n\n| weights | layer of |",
       read_cpu_topology().model_name.c_str(), cpu.description().c_str(), peaks.all.fma,
-      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.read_gb_per_s);
+      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.all.amx_bf16, peaks.read_gb_per_s);
   for (std::int64_t rows : options.rows) std::printf(" M = %ld |", rows);
   std::printf("\n|---|---|");
   for (std::size_t i = 0; i < options.rows.size(); ++i) std::printf("---|");
@@ -202,7 +209,8 @@ int run(const Options& options) {
   for (const DType type : kTypes) {
     if (!wanted(options.types, dtype_name(type))) continue;
     for (const Model& model : kModels)
-      if (wanted(options.models, model.name)) bench_model(cpu, type, model, options, peaks);
+      if (wanted(options.models, model.name))
+        bench_model(cpu, kernels, type, model, options, peaks);
   }
   return 0;
 }

@@ -65,19 +65,30 @@ void run_vdpbf16ps() {
   clear_registers();
   QUIRE_CHAINS("vdpbf16ps");
 }
-// Four accumulators of 16 x 16, K = 64. The table of kernels has asked for the tile registers
-// before.
-void run_amx() {
+// Four accumulators of 16 x 16; 64 bytes of K. The table of kernels has asked for the tile
+// registers before.
+void configure_tiles() {
   struct alignas(64) {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
     std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   } config;
   asm volatile("ldtilecfg %0" ::"m"(config));
+}
+void run_amx_int8() {
+  configure_tiles();
   for (std::int64_t i = 0; i < kRounds / 8; ++i)
     asm volatile(
         "tdpbssd %%tmm5, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm6, %%tmm1\n\t"
         "tdpbssd %%tmm5, %%tmm6, %%tmm2\n\ttdpbssd %%tmm7, %%tmm4, %%tmm3" ::);
+  asm volatile("tilerelease" ::);
+}
+void run_amx_bf16() {
+  configure_tiles();
+  for (std::int64_t i = 0; i < kRounds / 8; ++i)
+    asm volatile(
+        "tdpbf16ps %%tmm5, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm6, %%tmm1\n\t"
+        "tdpbf16ps %%tmm5, %%tmm6, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm3" ::);
   asm volatile("tilerelease" ::);
 }
 #endif
@@ -158,7 +169,9 @@ DotPeaks dot_peaks([[maybe_unused]] int threads) {
   if (__builtin_cpu_supports("avx512bf16"))
     peaks.vdpbf16ps = dot_rate(threads, rounds * 16 * 32, run_vdpbf16ps);
   if (__builtin_cpu_supports("amx-int8"))
-    peaks.amx_int8 = dot_rate(threads, rounds / 8 * 4 * 16 * 16 * 64, run_amx);
+    peaks.amx_int8 = dot_rate(threads, rounds / 8 * 4 * 16 * 16 * 64, run_amx_int8);
+  if (__builtin_cpu_supports("amx-bf16"))
+    peaks.amx_bf16 = dot_rate(threads, rounds / 8 * 4 * 16 * 16 * 32, run_amx_bf16);
 #endif
   return peaks;
 }

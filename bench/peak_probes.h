@@ -6,7 +6,7 @@ namespace quire::bench {
 
 // 10^9 multiply-adds per second; 0 where the machine lacks the instruction.
 struct DotPeaks {
-  double fma = 0, vpdpbusd = 0, vdpbf16ps = 0, amx_int8 = 0;
+  double fma = 0, vpdpbusd = 0, vdpbf16ps = 0, amx_int8 = 0, amx_bf16 = 0;
 };
 struct Peaks : DotPeaks {     // of one thread
   DotPeaks all;               // of `threads` at once

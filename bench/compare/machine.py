@@ -51,7 +51,7 @@ def roofline(probes=3):
 
 def dot_peak(peaks, weights):
     """The machine's peak for a kind of weights ('bf16', else integers), all threads: the best instruction it has."""
-    names = ("vdpbf16ps", "fma") if weights == "bf16" else ("amx_int8", "vpdpbusd", "fma")
+    names = ("amx_bf16", "vdpbf16ps", "fma") if weights == "bf16" else ("amx_int8", "vpdpbusd", "fma")
     return next((peaks[f"{n}_all_gmacs"] for n in names if peaks.get(f"{n}_all_gmacs")), 0.0)
 
 

@@ -8,9 +8,6 @@
 namespace quire {
 namespace {
 
-// Rows of one kernel call: the activations of a block stay in the second-level cache while panels
-// pass by.
-constexpr std::int64_t kMaxRowBlock = 192;
 // A panel that two threads share is cut between tiles of rows.
 constexpr std::int64_t kRowStep = 4;
 // Activation elements that the caller converts by itself before it wakes the others: cheaper than a
@@ -181,10 +178,10 @@ void CpuBackend::run_part(const LinearCall& call, const LinearPart& part) {
 
 // Whole panels in one part as far as they go; a panel that the range cuts is a part of its own.
 void CpuBackend::run_cells(const LinearCall& call, Range cells) {
-  const std::int64_t panels = call.weights.panels;
+  const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
   for (std::int64_t cell = cells.begin; cell < cells.end;) {
-    const std::int64_t block = cell / panels / kMaxRowBlock * kMaxRowBlock;
-    const std::int64_t rows = std::min(kMaxRowBlock, call.rows - block);
+    const std::int64_t block = cell / panels / most * most;
+    const std::int64_t rows = std::min(most, call.rows - block);
     const std::int64_t inside = cell - block * panels, panel = inside / rows;
     const std::int64_t row = inside % rows, left = cells.end - cell;
     LinearPart part{block + row, std::min(rows - row, left), panel, panel + 1};
@@ -198,9 +195,9 @@ void CpuBackend::run_cells(const LinearCall& call, Range cells) {
 Range CpuBackend::cells_of(const LinearCall& call, int thread) const {
   const Range even = split_range(call.cells(), thread, pool_.size());
   const auto cut = [&](std::int64_t cell) {
-    const std::int64_t panels = call.weights.panels;
-    const std::int64_t block = cell / panels / kMaxRowBlock * kMaxRowBlock;
-    const std::int64_t rows = std::min(kMaxRowBlock, call.rows - block);
+    const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
+    const std::int64_t block = cell / panels / most * most;
+    const std::int64_t rows = std::min(most, call.rows - block);
     if (rows <= 0) return cell;
     const std::int64_t row = (cell - block * panels) % rows;
     return rows < 2 * kRowStep ? cell : cell - row % kRowStep;
@@ -269,8 +266,9 @@ void CpuBackend::run_rows(const PackedLinear& weights, const float* x, Range row
   LinearCall call{weights, x, y, rows.end, {}};
   call.strides.x_row = weights.inputs;
   call.strides.y_row = weights.outputs;
-  for (std::int64_t row = rows.begin; row < rows.end; row += kMaxRowBlock)
-    run_part(call, {row, std::min(kMaxRowBlock, rows.end - row), panels.begin, panels.end});
+  for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.mm.row_block)
+    run_part(call,
+             {row, std::min(kernels_.mm.row_block, rows.end - row), panels.begin, panels.end});
 }
 
 void CpuBackend::linear_heads(const float* x, std::int64_t rows, const Linear& weights,

@@ -88,7 +88,7 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
     const TensorView w = with_order(source, packed->column_order, &reordered);
     PackedLinear::Segment& segment = packed->segments.emplace_back();
     segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
-    segment.form = act_form_for(segment.shape.kind, dtype_);
+    segment.form = kernels_.mm.act_form(segment.shape.kind, dtype_);
     segment.first_output = packed->outputs;
     segment.first_panel = packed->panels;
     segment.weights = Buffer(static_cast<std::size_t>(segment.shape.bytes()));

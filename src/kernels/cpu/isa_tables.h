@@ -8,6 +8,9 @@
 namespace quire {
 
 void fill_matmul_ref(MatmulKernels* table);
+// bf16 activations of integer and float8 kinds, as tables with integers_as_bf16 have them: for
+// tests.
+void fill_matmul_ref_tiles(MatmulKernels* table);
 void fill_matmul_emulated(MatmulKernels* table);  // the tiles over plain arrays: for tests
 void fill_matmul_avx2(MatmulKernels* table);
 void fill_matmul_avx512(MatmulKernels* table);

@@ -12,8 +12,11 @@
 //     once
 // then acc (+ bias) is stored, or added to C.  bias: c = acc + bias; accumulate: c = c + (acc +
 // bias). float8 kinds with bf16 activations: acc = fma(sum of a unit's products, scale, acc), units
-// ascending. Float activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with
-// w[k] dequantized to f32 exactly as dequantize_row gives it.
+// ascending.
+// Tables whose integers_as_bf16 is set (AMX) multiply integer and float8 kinds with bf16
+// activations and weights that are rounded to bf16 on the way; amx/unpack.h has how. Float
+// activations (`--dtype float32`): acc = fma(a[k], w[k], acc), k ascending, with w[k] dequantized
+// to f32 exactly as dequantize_row gives it.
 #pragma once
 
 #include <cstddef>
@@ -52,6 +55,15 @@ struct MatmulArgs {
 using MatmulFn = void (*)(const MatmulArgs&);
 
 struct MatmulKernels {
+  // Integer kinds take bf16 activations, not int8: their products run where bf16's do.
+  bool integers_as_bf16 = false;
+  // Rows of one call at most: their activations stay in the second-level cache while panels pass.
+  std::int64_t row_block = 192;
+  // act_form_for(), for this table.
+  ActForm act_form(PackedKind kind, ComputeDType compute) const {
+    const ActForm form = act_form_for(kind, compute);
+    return form == ActForm::kInt8 && integers_as_bf16 ? ActForm::kBF16 : form;
+  }
   // [PackedKind][ActForm]; null where a combination is not allowed (an integer form for float
   // weights, bf16 for others).
   MatmulFn matmul[kNumPackedKinds][kNumActForms] = {};

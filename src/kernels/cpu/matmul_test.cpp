@@ -32,9 +32,11 @@ std::vector<NamedTable> matmul_tables() {
     if (std::string(table->name) != "ref") all.push_back({table->name, table->mm});
   return all;
 }
-MatmulKernels matmul_reference() {
+// Of tables like this one.
+MatmulKernels matmul_reference(bool integers_as_bf16 = false) {
   MatmulKernels kernels;
   fill_matmul_ref(&kernels);
+  if (integers_as_bf16) fill_matmul_ref_tiles(&kernels);
   return kernels;
 }
 
@@ -43,10 +45,9 @@ struct Case {
   ComputeDType compute;
 };
 std::string case_name(const Case& c) {
-  const ActForm form = act_form_for(packed_kind_for(c.stored, c.compute), c.compute);
   return std::string(dtype_name(c.stored)) + " as " +
-         packed_kind_info(packed_kind_for(c.stored, c.compute)).name + ", form " +
-         std::to_string(static_cast<int>(form));
+         packed_kind_info(packed_kind_for(c.stored, c.compute)).name + ", compute " +
+         std::to_string(static_cast<int>(c.compute));
 }
 
 void set_half(std::byte* p, float f) {
@@ -98,10 +99,10 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
   return out;
 }
 
-// One problem: packed weights and activations of the form that the case asks for.
+// One problem: packed weights, and activations in every form.
 struct Problem {
   PackedShape shape;
-  ActForm form;
+  ComputeDType compute;
   DType stored;
   std::int64_t m, scale_stride;
   std::vector<std::byte> rows, packed;
@@ -116,7 +117,7 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   Random random(seed);
   Problem p;
   p.shape = {packed_kind_for(c.stored, c.compute), n, k};
-  p.form = act_form_for(p.shape.kind, c.compute);
+  p.compute = c.compute;
   p.stored = c.stored;
   p.m = m;
   const std::int64_t padded = p.shape.padded_k();
@@ -141,7 +142,7 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
     const auto at = static_cast<std::size_t>(r * padded),
                group = static_cast<std::size_t>(r * p.scale_stride);
     ref.round_row_bf16(&p.x[at], k, padded, &p.half[at]);
-    if (p.form == ActForm::kInt8)
+    if (padded % 32 == 0)
       ref.quantize_row(&p.x[at], k, padded, &p.q[at], &p.scale[group], &p.sum[group],
                        &p.isum[2 * group]);
   }
@@ -150,15 +151,15 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   return p;
 }
 
-MatmulArgs arguments(const Problem& p, std::int64_t row, std::int64_t rows) {
+MatmulArgs arguments(const Problem& p, ActForm form, std::int64_t row, std::int64_t rows) {
   MatmulArgs args;
   args.shape = p.shape;
   args.weights = p.packed.data();
   args.a_stride = p.shape.padded_k();
   const std::int64_t at = row * args.a_stride;
-  if (p.form == ActForm::kF32) args.a = p.x.data() + at;
-  if (p.form == ActForm::kBF16) args.a = p.half.data() + at;
-  if (p.form == ActForm::kInt8) args.a = p.q.data() + at;
+  if (form == ActForm::kF32) args.a = p.x.data() + at;
+  if (form == ActForm::kBF16) args.a = p.half.data() + at;
+  if (form == ActForm::kInt8) args.a = p.q.data() + at;
   args.a_scale = p.scale.data() + row * p.scale_stride;
   args.a_sum = p.sum.data() + row * p.scale_stride;
   args.a_isum = p.isum.data() + row * p.scale_stride * 2;
@@ -177,7 +178,8 @@ std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std:
   const std::int64_t n = p.shape.n, ldc = n + kMargin;
   std::vector<float> c(static_cast<std::size_t>(kMargin + rows * ldc), kGuard);
   float* first = c.data() + kMargin;
-  MatmulArgs args = arguments(p, row, rows);
+  const ActForm form = kernels.act_form(p.shape.kind, p.compute);
+  MatmulArgs args = arguments(p, form, row, rows);
   args.c = first;
   args.ldc = ldc;
   if (epilogue) {
@@ -186,7 +188,7 @@ std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std:
     for (std::int64_t r = 0; r < rows; ++r)
       std::memcpy(first + r * ldc, p.c0.data() + (row + r) * n, static_cast<std::size_t>(n) * 4);
   }
-  const MatmulFn fn = kernels.matmul[static_cast<int>(p.shape.kind)][static_cast<int>(p.form)];
+  const MatmulFn fn = kernels.matmul[static_cast<int>(p.shape.kind)][static_cast<int>(form)];
   EXPECT_NE(fn, nullptr);
   // Two calls, panels split between them, as two threads would.
   args.panel_end = p.shape.panels() / 2;
@@ -213,13 +215,14 @@ void expect_same_bits(const std::vector<float>& got, const std::vector<float>& w
     return;
   }
 }
-// bf16 sums round differently inside vdpbf16ps: an error within a small share of the sum of
-// magnitudes.
+// bf16 sums round differently inside vdpbf16ps and in tiles: an error within a small share of the
+// sum of magnitudes.
 void expect_close(const std::vector<float>& got, const std::vector<float>& want, double tolerance,
                   const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    if (std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])) <= tolerance)
+    if (std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])) <=
+        tolerance + 1e-5 * std::fabs(static_cast<double>(want[i])))
       continue;
     ADD_FAILURE() << what << ": element " << i << " is " << got[i] << ", not " << want[i];
     return;
@@ -252,7 +255,6 @@ std::vector<std::int64_t> inner_sizes(const Case& c) {
 class MatmulTest : public testing::TestWithParam<Case> {};
 
 TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
-  const MatmulKernels ref = matmul_reference();
   const std::vector<NamedTable> all = matmul_tables();
   for (std::int64_t k : inner_sizes(GetParam())) {
     for (std::int64_t n : {1, 16, 17, 63, 100}) {
@@ -260,13 +262,16 @@ TEST_P(MatmulTest, EveryTableAgreesWithTheReference) {
         const bool epilogue = (m + n) % 2 == 0;
         const Problem p =
             make_problem(GetParam(), m, n, k, static_cast<unsigned>(m * 1000 + n + k));
-        const std::vector<float> want = multiply(ref, p, 0, m, epilogue);
+        std::vector<float> wanted[2];
         for (const NamedTable& table : all) {
           const std::string what = table.name + ": " + case_name(GetParam()) + " m " +
                                    std::to_string(m) + " n " + std::to_string(n) + " k " +
                                    std::to_string(k);
+          const bool tiles = table.kernels.integers_as_bf16;
+          std::vector<float>& want = wanted[tiles];
+          if (want.empty()) want = multiply(matmul_reference(tiles), p, 0, m, epilogue);
           const std::vector<float> got = multiply(table.kernels, p, 0, m, epilogue);
-          if (p.form == ActForm::kBF16)
+          if (table.kernels.act_form(p.shape.kind, p.compute) == ActForm::kBF16)
             expect_close(got, want, 2e-6 * static_cast<double>(k) + 1e-5, what);
           else
             expect_same_bits(got, want, what);
@@ -312,25 +317,29 @@ TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
   const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 512 : 160, n = 37,
                      m = 3;
   const Problem p = make_problem(GetParam(), m, n, k, 11);
-  const std::vector<float> got = multiply(matmul_reference(), p, 0, m, false);
-  std::vector<float> w(static_cast<std::size_t>(k));
-  for (std::int64_t j = 0; j < n; ++j) {
-    dequantize_row(p.stored, p.rows.data() + j * row_bytes(p.stored, k), k, w.data());
-    for (std::int64_t r = 0; r < m; ++r) {
-      double sum = 0, size = 0;
-      for (std::int64_t i = 0; i < k; ++i) {
-        const double term =
-            static_cast<double>(w[static_cast<std::size_t>(i)]) *
-            static_cast<double>(p.x[static_cast<std::size_t>(r * p.shape.padded_k() + i)]);
-        sum += term;
-        size += term * term;
+  for (const bool tiles : {false, true}) {
+    const MatmulKernels ref = matmul_reference(tiles);
+    const ActForm form = ref.act_form(p.shape.kind, p.compute);
+    const std::vector<float> got = multiply(ref, p, 0, m, false);
+    std::vector<float> w(static_cast<std::size_t>(k));
+    for (std::int64_t j = 0; j < n; ++j) {
+      dequantize_row(p.stored, p.rows.data() + j * row_bytes(p.stored, k), k, w.data());
+      for (std::int64_t r = 0; r < m; ++r) {
+        double sum = 0, size = 0;
+        for (std::int64_t i = 0; i < k; ++i) {
+          const double term =
+              static_cast<double>(w[static_cast<std::size_t>(i)]) *
+              static_cast<double>(p.x[static_cast<std::size_t>(r * p.shape.padded_k() + i)]);
+          sum += term;
+          size += term * term;
+        }
+        // int8 activations err by up to max|x| / 254 each, bf16 by 2^-8 of each factor: random, so
+        // by the norm.
+        const bool exact = form == ActForm::kF32 && dtype_info(p.stored).block_elements > 1;
+        EXPECT_NEAR(static_cast<double>(got[static_cast<std::size_t>(r * n + j)]), sum,
+                    (exact ? 1e-5 : 4e-2) * std::sqrt(size) + 1e-6)
+            << case_name(GetParam());
       }
-      // int8 activations err by up to max|x| / 254 each, bf16 by 2^-8 of each factor: random, so by
-      // the norm.
-      const bool exact = p.form == ActForm::kF32 && dtype_info(p.stored).block_elements > 1;
-      EXPECT_NEAR(static_cast<double>(got[static_cast<std::size_t>(r * n + j)]), sum,
-                  (exact ? 1e-5 : 4e-2) * std::sqrt(size) + 1e-6)
-          << case_name(GetParam());
     }
   }
 }

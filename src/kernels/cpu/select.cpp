@@ -45,7 +45,7 @@ CpuFeatures read_features() {
   const std::uint32_t f_bw_dq_vl = 1u << 16 | 1u << 30 | 1u << 17 | 1u << 31;
   f.avx512 = f.avx2 && zmm && (b & f_bw_dq_vl) == f_bw_dq_vl;
   f.vnni = f.avx512 && (c >> 11 & 1);
-  const std::uint32_t amx_bits = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tile, int8
+  const std::uint32_t amx_bits = 1u << 22 | 1u << 23 | 1u << 24;  // bf16, AVX512-FP16, tile
   const bool amx = (d & amx_bits) == amx_bits;
   if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) a = 0;
   f.bf16 = f.vnni && (a >> 5 & 1);

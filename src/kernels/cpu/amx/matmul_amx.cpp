@@ -1,8 +1,7 @@
-// Matrix products with AMX tiles: integer kinds for twelve rows and more, bf16 for every number of
-// rows.
+// Matrix products with AMX tiles: bf16 activations, for every number of rows. Integer and float8
+// weights become bf16 on the way (kernels/cpu/amx/unpack.h).
 #define QUIRE_ISA amx
-#include "kernels/cpu/amx/bf16_amx.h"
-#include "kernels/cpu/amx/int_amx.h"
+#include "kernels/cpu/amx/matmul.h"
 #include "kernels/cpu/isa_tables.h"
 
 namespace quire {
@@ -10,7 +9,7 @@ namespace {
 
 template <PackedKind kind>
 void fill(MatmulKernels* table) {
-  table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kInt8)] = amx::amx_matmul<kind>;
+  table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kBF16)] = amx::amx_matmul<kind>;
 }
 
 }  // namespace
@@ -33,8 +32,12 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kG8x64>(table);
   fill<PackedKind::kG8x128>(table);
   fill<PackedKind::kG8x256>(table);
+  fill<PackedKind::kF8x32>(table);
+  fill<PackedKind::kF8x128>(table);
   table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
       amx::amx_bf16_matmul;
+  table->integers_as_bf16 = true;
+  table->row_block = amx::kAmxBlockRows;
 }
 
 }  // namespace quire

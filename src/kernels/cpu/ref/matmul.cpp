@@ -3,28 +3,13 @@
 #include <cmath>
 
 #include "kernels/cpu/isa_tables.h"
+#include "kernels/cpu/ref/channel.h"
 #include "kernels/cpu/ref/decode.h"
 
 namespace quire {
 namespace {
 
 constexpr std::int64_t kRows = 16;  // rows that share the decoding of a group
-
-// Where the units of output n lie.
-struct Channel {
-  const std::uint8_t* unit;  // unit 0 of its strip
-  std::int64_t unit_stride;  // bytes between units
-  int lane;
-};
-Channel find_channel(const MatmulArgs& args, std::int64_t n) {
-  const std::int64_t strip = n / kStrip, panel = strip / kPanelStrips, first = panel * kPanelStrips;
-  const std::int64_t left = args.shape.strips() - first;
-  const std::int64_t strips = left < kPanelStrips ? left : kPanelStrips;
-  const std::int64_t unit_bytes = packed_kind_info(args.shape.kind).unit_bytes;
-  const auto* base =
-      reinterpret_cast<const std::uint8_t*>(args.weights) + args.shape.panel_offset(panel);
-  return {base + (strip - first) * unit_bytes, strips * unit_bytes, static_cast<int>(n % kStrip)};
-}
 
 // acc += row . group with int8 activations; g: the group's number inside the row.
 float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64_t row,
@@ -61,15 +46,9 @@ float add_float8_unit(const MatmulArgs& args, const std::uint8_t* unit, int lane
   return std::fma(sum, ref::float8_scale(unit, lane), acc);
 }
 
-void store(const MatmulArgs& args, std::int64_t row, std::int64_t n, float acc) {
-  const float value = args.bias ? acc + args.bias[n] : acc;
-  float& c = args.c[row * args.ldc + n];
-  c = args.accumulate ? c + value : value;
-}
-
 template <ActForm form>
 void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, std::int64_t rows) {
-  const Channel channel = find_channel(args, n);
+  const ref::Channel channel = ref::find_channel(args, n);
   const PackedKind kind = args.shape.kind;
   const int unit_k = packed_kind_info(kind).unit_k;
   float acc[kRows] = {};
@@ -101,7 +80,7 @@ void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, 
                                         : add_f32_group(args, group, row + r, at, acc[r]);
     }
   }
-  for (std::int64_t r = 0; r < rows; ++r) store(args, row + r, n, acc[r]);
+  for (std::int64_t r = 0; r < rows; ++r) ref::store(args, row + r, n, acc[r]);
 }
 
 template <ActForm form>

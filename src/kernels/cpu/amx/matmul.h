@@ -1,0 +1,241 @@
+// Matrix products on the tile unit: the loops around TileShape, for every kind that has bf16
+// activations there. A row's bits are the same in all of them: steps of 32 k in ascending order,
+// and sums that wait between chunks of K are copied as they are.
+//
+//   few rows (up to 32)   a panel at a time over all of K; weights stream by. Kinds that are not
+//                         bf16 are unpacked a step ahead into a ring in L1, tile by tile between
+//                         the products, so that the vector ports and the tile unit work at once
+//   more rows             blocks of up to 512 rows x chunks of up to 1024 k of activations (1 MB)
+//                         stay in L2 while up to eight panels pass; a panel's chunk is unpacked
+//                         once (128 KB) for all rows of the block
+#pragma once
+
+#include "kernels/cpu/amx/unpack.h"
+
+namespace quire::QUIRE_ISA {
+
+inline constexpr int64_t kAmxBlockRows = 512, kAmxBlockPanels = 8;
+inline constexpr int64_t kAmxChunkSteps = 32;
+
+// What every product of one call shares.
+struct AmxCall {
+  const MatmulArgs& args;
+  int64_t configured = 0;  // rows that the tiles are configured for
+
+  explicit AmxCall(const MatmulArgs& a) : args(a) {}
+  ~AmxCall() { _tile_release(); }
+  AmxCall(const AmxCall&) = delete;
+  AmxCall& operator=(const AmxCall&) = delete;
+
+  QUIRE_INLINE void configure(int64_t rows) {
+    if (rows != configured) configure_tiles(rows);
+    configured = rows;
+  }
+  QUIRE_INLINE ActivationRows rows_at(int64_t row, int64_t step) const {
+    const auto* a = static_cast<const uint16_t*>(args.a) + row * args.a_stride + step * kStepK;
+    return {reinterpret_cast<const uint8_t*>(a), 2 * args.a_stride};
+  }
+};
+
+// The last k of bf16 weights where they are no multiple of 32: copies filled up with zeros.
+struct BF16Tail {
+  alignas(64) uint8_t weights[kPanelStrips][kTileBytes];
+  alignas(64) uint16_t rows[kTallRows][kStepK];
+  int64_t k = 0;  // 0: there is none
+
+  QUIRE_INLINE void fill_weights(const WeightTiles& from, int64_t step, int64_t strips) {
+    if (k == 0) return;
+    const int64_t pairs = (k + 1) / 2;
+    for (int64_t s = 0; s < strips; ++s) {
+      for (int64_t i = 0; i < 16; ++i) {
+        const __m512i pair = i < pairs ? _mm512_loadu_si512(from.at(step, s) + i * from.row_bytes)
+                                       : _mm512_setzero_si512();
+        _mm512_store_si512(weights[s] + 64 * i, pair);
+      }
+    }
+  }
+  QUIRE_INLINE void fill_rows(const ActivationRows& from, int64_t step, int64_t count) {
+    if (k == 0) return;
+    const auto lanes = static_cast<__mmask32>((1ull << (k + k % 2)) - 1);
+    for (int64_t r = 0; r < count; ++r) {
+      const __m512i row = _mm512_maskz_loadu_epi16(lanes, from.at(step) + r * from.row_bytes);
+      _mm512_store_si512(rows[r], row);
+    }
+  }
+  template <class Shape>
+  QUIRE_INLINE void multiply(int64_t strip) const {
+    if (k == 0) return;
+    tile_fence();
+    const WeightTiles w{weights[strip], 0, kTileBytes, 64};
+    Shape::step(w, {reinterpret_cast<const uint8_t*>(rows[0]), 2 * kStepK}, 0);
+  }
+};
+
+template <class Shape>
+void tiles_product(const WeightTiles& w, const ActivationRows& a, int64_t steps,
+                   const BF16Tail* tail, int64_t strip, int64_t rows, float factor,
+                   const FetchAhead& ahead, const TileOutput& out) {
+  tile_fence();
+  Shape::start(out);
+  for (int64_t step = 0; step < steps; ++step) {
+    ahead.fetch(step);
+    Shape::step(w, a, step);
+  }
+  if (tail != nullptr) tail->multiply<Shape>(strip);
+  Shape::finish(out, rows, factor);
+  tile_fence();
+}
+
+// Rows [row, row + rows), at most 32, of a panel's chunk.
+QUIRE_INLINE void tiles_rows(AmxCall& call, const Panel& panel, WeightTiles w, int64_t row,
+                             int64_t rows, int64_t begin, int64_t steps, const BF16Tail* tail,
+                             float* carry, bool first, bool last, float factor,
+                             FetchAhead ahead = {}) {
+  call.configure(rows);
+  const ActivationRows a = call.rows_at(row, begin);
+  const bool tall = rows > kTileRows;
+  for (int64_t s = 0, by; s < panel.strips; s += by, w = w.right(by)) {
+    by = smaller(tall ? 2 : 4, panel.strips - s);
+    const TileOutput out =
+        output_at(call.args, row, panel.column + 16 * s, carry + 16 * s, first, last);
+    const auto run = [&]<bool kTall, int kStrips>() {
+      tiles_product<TileShape<kTall, kStrips>>(w, a, steps, tail, s, rows, factor, ahead, out);
+      ahead.base += 64 * ahead.lines;
+    };
+    if (tall)
+      by == 2 ? run.template operator()<true, 2>() : run.template operator()<true, 1>();
+    else
+      with_rows<1, 4>(by, [&]<int kStrips>() { run.template operator()<false, kStrips>(); });
+  }
+}
+
+// ---- bf16
+
+inline void amx_bf16_matmul(const MatmulArgs& args) {
+  const int64_t units = (args.shape.k + 1) / 2, steps = args.shape.k / kStepK;
+  AmxCall call(args);
+  BF16Tail tail;
+  tail.k = args.shape.k % kStepK;
+  const int64_t most_rows = smaller(kAmxBlockRows, args.m);
+  for (int64_t block = 0, count; block < args.m; block += count) {
+    count = smaller(most_rows, args.m - block);
+    for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+      const Panel panel = panel_at<64>(args, p, units);
+      const int64_t row_bytes = panel.strips * 64;
+      const WeightTiles w{panel.base, 16 * row_bytes, 64, row_bytes};
+      tail.fill_weights(w, steps, panel.strips);
+      const int64_t panel_bytes = units * row_bytes, pieces = (panel.strips + 1) / 2;
+      const int64_t parts = (count + kTallRows - 1) / kTallRows * pieces;
+      for (int64_t r = 0, rows, part = 0; r < count; r += rows) {
+        rows = smaller(kTallRows, count - r);
+        tail.fill_rows(call.rows_at(block + r, 0), steps, rows);
+        // The next panel lies behind this one.
+        const FetchAhead ahead = fetch_part(panel.base + panel_bytes, 16 * row_bytes, part, parts);
+        part += pieces;
+        tiles_rows(call, panel, w, block + r, rows, 0, steps, &tail, nullptr, true, true, 1.0f,
+                   count > kTallRows ? ahead : FetchAhead{});
+      }
+    }
+  }
+}
+
+// ---- kinds that are unpacked
+
+// Few rows: all of K of some strips of a panel.
+template <PackedKind kind, class Shape, int kStrips>
+void amx_stream(const PackedPanel<kind>& panel, const ActivationRows& a, int64_t steps,
+                int64_t rows, const TileOutput& out) {
+  alignas(64) uint8_t ring[2][kStrips][kTileBytes];
+  for (int s = 0; s < kStrips; ++s) panel.unpack(0, s, ring[0][s]);
+  tile_fence();
+  Shape::zero();
+  for (int64_t step = 0; step < steps; ++step) {
+    Shape::load_rows(a, step);
+    each_of<kStrips>([&]<int s>() {
+      if (step + 1 < steps) panel.unpack(step + 1, s, ring[(step + 1) % 2][s]);
+      tile_fence();
+      Shape::template multiply<s>(ring[step % 2][s], 64);
+    });
+  }
+  Shape::finish(out, rows, kUnscale);
+  tile_fence();
+}
+
+template <PackedKind kind>
+void amx_few_rows(const MatmulArgs& args) {
+  using Packed = PackedPanel<kind>;
+  const int64_t units = (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK;
+  const int64_t steps = units * Packed::kUnitSteps;
+  AmxCall call(args);
+  call.configure(args.m);
+  const ActivationRows a = call.rows_at(0, 0);
+  const bool tall = args.m > kTileRows;
+  for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
+    const Panel panel = panel_at<Packed::kUnitBytes>(args, p, units);
+    Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
+    for (int64_t s = 0, by; s < panel.strips; s += by, packed = packed.right(by)) {
+      by = smaller(tall ? 2 : 4, panel.strips - s);
+      const TileOutput out = output_at(args, 0, panel.column + 16 * s, nullptr, true, true);
+      const auto run = [&]<bool kTall, int kStrips>() {
+        amx_stream<kind, TileShape<kTall, kStrips>, kStrips>(packed, a, steps, args.m, out);
+      };
+      if (tall)
+        by == 2 ? run.template operator()<true, 2>() : run.template operator()<true, 1>();
+      else
+        with_rows<1, 4>(by, [&]<int kStrips>() { run.template operator()<false, kStrips>(); });
+    }
+  }
+}
+
+// A block of rows: [row, row + rows), panels [first, end).
+template <PackedKind kind>
+struct AmxBlock {
+  using Packed = PackedPanel<kind>;
+  AmxCall& call;
+  int64_t row, rows, units;
+  uint8_t* scratch;  // a panel's chunk: [step][strip][kTileBytes]
+  float* carry;      // [panel of the group][rows][kCarryStride]
+
+  // Steps [begin, begin + steps) of panel p.
+  void chunk(int64_t p, int64_t begin, int64_t steps, float* sums, bool last) {
+    const Panel panel = panel_at<Packed::kUnitBytes>(call.args, p, units);
+    const Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
+    for (int64_t i = 0; i < steps; ++i)
+      for (int64_t s = 0; s < panel.strips; ++s)
+        packed.unpack(begin + i, s, scratch + (i * panel.strips + s) * kTileBytes);
+    const WeightTiles w{scratch, panel.strips * kTileBytes, kTileBytes, 64};
+    for (int64_t r = 0, count; r < rows; r += count) {
+      count = smaller(kTallRows, rows - r);
+      tiles_rows(call, panel, w, row + r, count, begin, steps, nullptr, sums + r * kCarryStride,
+                 begin == 0, last, kUnscale);
+    }
+  }
+  void panels(int64_t first, int64_t end) {
+    const int64_t all = units * Packed::kUnitSteps;
+    const int64_t chunks = (all + kAmxChunkSteps - 1) / kAmxChunkSteps;
+    const int64_t most = (all + chunks - 1) / chunks;
+    for (int64_t begin = 0, steps; begin < all; begin += steps) {
+      steps = smaller(most, all - begin);
+      for (int64_t p = first; p < end; ++p)
+        chunk(p, begin, steps, carry + (p - first) * rows * kCarryStride, begin + steps == all);
+    }
+  }
+};
+
+template <PackedKind kind>
+void amx_matmul(const MatmulArgs& args) {
+  if (args.m <= kTallRows) return amx_few_rows<kind>(args);
+  using Packed = PackedPanel<kind>;
+  alignas(64) uint8_t scratch[kAmxChunkSteps * kPanelStrips * kTileBytes];
+  alignas(64) float carry[kAmxBlockPanels * kAmxBlockRows * kCarryStride];
+  AmxCall call(args);
+  AmxBlock<kind> block{call,    0,    0, (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK,
+                       scratch, carry};
+  for (; block.row < args.m; block.row += block.rows) {
+    block.rows = smaller(kAmxBlockRows, args.m - block.row);
+    for (int64_t p = args.panel_begin; p < args.panel_end; p += kAmxBlockPanels)
+      block.panels(p, smaller(p + kAmxBlockPanels, args.panel_end));
+  }
+}
+
+}  // namespace quire::QUIRE_ISA
