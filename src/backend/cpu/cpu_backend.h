@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/cpu/weight_slabs.h"
 #include "kernels/cpu/kernels.h"
 #include "tensor/buffer.h"
 #include "tensor/touch_ahead.h"
@@ -31,7 +32,7 @@ class PackedLinear final : public Linear {
     ActForm form = ActForm::kF32;
     std::int64_t first_output = 0;
     std::int64_t first_panel = 0;  // counted over all segments
-    Buffer weights;
+    SlabBytes weights;
   };
   std::vector<Segment> segments;
   std::int64_t panels = 0;  // of all segments
@@ -200,6 +201,7 @@ class CpuBackend final : public Backend {
 
   const KernelTable& kernels_;
   const ComputeDType dtype_;
+  WeightSlabs slabs_;
   ThreadPool pool_;
 
   // Activations at the door of a matrix product, all rows of the step.

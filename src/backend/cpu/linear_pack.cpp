@@ -91,7 +91,7 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
     segment.form = kernels_.mm.act_form(segment.shape.kind, dtype_);
     segment.first_output = packed->outputs;
     segment.first_panel = packed->panels;
-    segment.weights = Buffer(static_cast<std::size_t>(segment.shape.bytes()));
+    segment.weights = slabs_.take(static_cast<std::size_t>(segment.shape.bytes()));
     packed->outputs += segment.shape.n;
     packed->panels += segment.shape.panels();
     packed->packed_bytes += segment.shape.bytes();

@@ -2,9 +2,10 @@
 // activations there. A row's bits are the same in all of them: steps of 32 k in ascending order,
 // and sums that wait between chunks of K are copied as they are.
 //
-//   few rows (up to 32)   a panel at a time over all of K; weights stream by. Kinds that are not
-//                         bf16 are unpacked a step ahead into a ring in L1, tile by tile between
-//                         the products, so that the vector ports and the tile unit work at once
+//   few rows (up to 64)   32 at a time over all of K of a panel; weights stream by. Kinds that are
+//                         not bf16 are unpacked a step ahead into a ring in L1, tile by tile
+//                         between the products, so that the vector ports and the tile unit work at
+//                         once (for 33 to 64 rows twice, which costs as much as a scratch does)
 //   more rows             blocks of up to 512 rows x chunks of up to 1024 k of activations (1 MB)
 //                         stay in L2 while up to eight panels pass; a panel's chunk is unpacked
 //                         once (128 KB) for all rows of the block
@@ -16,6 +17,7 @@ namespace quire::QUIRE_ISA {
 
 inline constexpr int64_t kAmxBlockRows = 512, kAmxBlockPanels = 8;
 inline constexpr int64_t kAmxChunkSteps = 32;
+inline constexpr int64_t kAmxFewRows = 64;
 
 // What every product of one call shares.
 struct AmxCall {
@@ -145,44 +147,57 @@ inline void amx_bf16_matmul(const MatmulArgs& args) {
 template <PackedKind kind, class Shape, int kStrips>
 void amx_stream(const PackedPanel<kind>& panel, const ActivationRows& a, int64_t steps,
                 int64_t rows, const TileOutput& out) {
-  alignas(64) uint8_t ring[2][kStrips][kTileBytes];
-  for (int s = 0; s < kStrips; ++s) panel.unpack(0, s, ring[0][s]);
+  constexpr int kAhead = 1;  // steps
+  alignas(64) uint8_t ring[kAhead + 1][kStrips][kTileBytes];
+  for (int i = 0; i < kAhead && i < steps; ++i)
+    for (int s = 0; s < kStrips; ++s) panel.unpack(i, s, ring[i][s]);
   tile_fence();
   Shape::zero();
+  int64_t at = 0, to = kAhead;
   for (int64_t step = 0; step < steps; ++step) {
     Shape::load_rows(a, step);
     each_of<kStrips>([&]<int s>() {
-      if (step + 1 < steps) panel.unpack(step + 1, s, ring[(step + 1) % 2][s]);
+      if (step + kAhead < steps) panel.unpack(step + kAhead, s, ring[to][s]);
       tile_fence();
-      Shape::template multiply<s>(ring[step % 2][s], 64);
+      Shape::template multiply<s>(ring[at][s], 64);
     });
+    at = at == kAhead ? 0 : at + 1;
+    to = to == kAhead ? 0 : to + 1;
   }
   Shape::finish(out, rows, kUnscale);
   tile_fence();
 }
 
+// Rows [row, row + rows), at most 32, of one panel.
+template <PackedKind kind>
+QUIRE_INLINE void amx_stream_panel(AmxCall& call, const Panel& panel, int64_t steps, int64_t row,
+                                   int64_t rows) {
+  call.configure(rows);
+  const ActivationRows a = call.rows_at(row, 0);
+  const bool tall = rows > kTileRows;
+  PackedPanel<kind> packed{panel.base, panel.strips * PackedPanel<kind>::kUnitBytes};
+  for (int64_t s = 0, by; s < panel.strips; s += by, packed = packed.right(by)) {
+    by = smaller(tall ? 2 : 4, panel.strips - s);
+    const TileOutput out = output_at(call.args, row, panel.column + 16 * s, nullptr, true, true);
+    const auto run = [&]<bool kTall, int kStrips>() {
+      amx_stream<kind, TileShape<kTall, kStrips>, kStrips>(packed, a, steps, rows, out);
+    };
+    if (tall)
+      by == 2 ? run.template operator()<true, 2>() : run.template operator()<true, 1>();
+    else
+      with_rows<1, 4>(by, [&]<int kStrips>() { run.template operator()<false, kStrips>(); });
+  }
+}
 template <PackedKind kind>
 void amx_few_rows(const MatmulArgs& args) {
   using Packed = PackedPanel<kind>;
   const int64_t units = (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK;
-  const int64_t steps = units * Packed::kUnitSteps;
   AmxCall call(args);
-  call.configure(args.m);
-  const ActivationRows a = call.rows_at(0, 0);
-  const bool tall = args.m > kTileRows;
   for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
     const Panel panel = panel_at<Packed::kUnitBytes>(args, p, units);
-    Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
-    for (int64_t s = 0, by; s < panel.strips; s += by, packed = packed.right(by)) {
-      by = smaller(tall ? 2 : 4, panel.strips - s);
-      const TileOutput out = output_at(args, 0, panel.column + 16 * s, nullptr, true, true);
-      const auto run = [&]<bool kTall, int kStrips>() {
-        amx_stream<kind, TileShape<kTall, kStrips>, kStrips>(packed, a, steps, args.m, out);
-      };
-      if (tall)
-        by == 2 ? run.template operator()<true, 2>() : run.template operator()<true, 1>();
-      else
-        with_rows<1, 4>(by, [&]<int kStrips>() { run.template operator()<false, kStrips>(); });
+    for (int64_t row = 0, rows; row < args.m; row += rows) {
+      rows = smaller(kTallRows, args.m - row);
+      amx_stream_panel<kind>(call, panel, units * Packed::kUnitSteps, row, rows);
     }
   }
 }
@@ -224,7 +239,7 @@ struct AmxBlock {
 
 template <PackedKind kind>
 void amx_matmul(const MatmulArgs& args) {
-  if (args.m <= kTallRows) return amx_few_rows<kind>(args);
+  if (args.m <= kAmxFewRows) return amx_few_rows<kind>(args);
   using Packed = PackedPanel<kind>;
   alignas(64) uint8_t scratch[kAmxChunkSteps * kPanelStrips * kTileBytes];
   alignas(64) float carry[kAmxBlockPanels * kAmxBlockRows * kCarryStride];

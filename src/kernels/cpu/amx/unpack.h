@@ -147,7 +147,7 @@ struct PackedPanel {
   static constexpr int64_t kUnitSteps = kUnitK / kStepK;
   static constexpr int64_t kStepBytes = kUnitBytes / kUnitSteps;
   // Strips take turns, so what a step reads is not one stream: fetched ahead by a unit, or by some.
-  static constexpr int64_t kUnitsAhead = kUnitSteps > 1 ? 1 : 2;
+  static constexpr int64_t kUnitsAhead = kUnitSteps > 1 ? 1 : 8;
   const uint8_t* base;
   int64_t unit_stride;
 
@@ -158,7 +158,7 @@ struct PackedPanel {
     const uint8_t* unit = base + step / kUnitSteps * unit_stride + strip * kUnitBytes;
     const int64_t inside = step % kUnitSteps;
     const uint8_t* ahead = unit + inside * kStepBytes + kUnitsAhead * unit_stride;
-    QUIRE_UNROLL for (int64_t i = 0; i < kStepBytes; i += 64) __builtin_prefetch(ahead + i);
+    QUIRE_UNROLL for (int64_t i = 0; i < kStepBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
     if constexpr (is_float8_kind(kind)) {
       unpack_float8(unit + 64 + inside * 16 * kStepK, reinterpret_cast<const float*>(unit), tile);
     } else {
