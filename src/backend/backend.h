@@ -121,6 +121,16 @@ struct BlockCopy {
 
 enum class Epilogue : std::uint8_t { kStore, kAdd };  // y = ..., y += ...
 
+// A feed-forward layer: down(act(up(x))).
+struct MlpArgs {
+  const ActivationArgs& activation;
+  const Linear& up;  // gate, then up, when gated
+  const Linear& down;
+  float* projected;  // scratch, left undefined: [rows, up.outputs]
+  float* active;     // the same: [rows, down.inputs]
+  Epilogue epilogue;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -157,6 +167,9 @@ class Backend {
   virtual void linear_activated(const ActivationArgs& args, const float* x, std::int64_t rows,
                                 const Linear& weights, float* scratch, float* y,
                                 Epilogue epilogue) = 0;
+  // linear() by `up`, then linear_activated() by `down`: the same bits, but what lies between need
+  // not pass through memory.  x: [rows, up.inputs], y: [rows, down.outputs]
+  virtual void mlp(const MlpArgs& args, const float* x, std::int64_t rows, float* y) = 0;
   // Each head's part of each row through its own matrix.  x: [rows][heads][inputs], y:
   // [rows][heads][outputs], placed as `strides` says
   virtual void linear_heads(const float* x, std::int64_t rows, const Linear& weights,

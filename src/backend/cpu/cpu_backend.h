@@ -89,6 +89,7 @@ class CpuBackend final : public Backend {
   void linear_activated(const ActivationArgs& args, const float* x, std::int64_t rows,
                         const Linear& weights, float* scratch, float* y,
                         Epilogue epilogue) override;
+  void mlp(const MlpArgs& args, const float* x, std::int64_t rows, float* y) override;
   void linear_heads(const float* x, std::int64_t rows, const Linear& weights,
                     const HeadStrides& strides, float* y) override;
   void linear_experts(const float* x, std::span<const std::int32_t> begin,
@@ -157,6 +158,17 @@ class CpuBackend final : public Backend {
   void prepare_rows(const PackedLinear& weights, const float* x, Range rows);
   void run_rows(const PackedLinear& weights, const float* x, Range rows, Range panels, float* y);
 
+  // Products of lines that are in act_* already.
+  void multiply_prepared(const PackedLinear& weights, std::int64_t rows, float* y,
+                         Epilogue epilogue);
+
+  // linear_mlp.cpp
+  struct MlpCall;
+  bool keeps_gate_in_cache(const MlpCall& call) const;
+  void multiply_panel(const PackedLinear& weights, const PackedLinear::Segment& segment, Range rows,
+                      std::int64_t panel, float* c);
+  void run_gated_panel(const MlpCall& call, std::int64_t item, float* scratch);
+
   // linear_experts.cpp
   struct ExpertsCall;
   void prepare_experts(const ExpertsCall& call, Range lines);
@@ -207,6 +219,8 @@ class CpuBackend final : public Backend {
   // Activations at the door of a matrix product, all rows of the step.
   std::int64_t max_rows_ = 0, max_padded_ = 0;
   Buffer act_f32_, act_bf16_, act_q_, act_scale_, act_sum_, act_isum_;
+  Buffer act_bf16_next_;  // where linear_mlp.cpp makes what its second product takes as act_bf16_
+  Buffer gate_scratch_;   // of each thread: [row_block][gate, up][64] f32
 
   std::vector<RowBlock> row_blocks_;  // of the attention call in progress; capacity from reserve()
   std::vector<std::int64_t> span_ends_;  // cumulated spans of row_blocks_

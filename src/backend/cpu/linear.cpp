@@ -38,6 +38,7 @@ void CpuBackend::reserve_activations(std::int64_t max_inputs) {
   // Address space only; what is never used is never committed.
   act_f32_ = Buffer(elements * sizeof(float));
   act_bf16_ = Buffer(elements * sizeof(std::uint16_t));
+  if (kernels_.mm.integers_as_bf16) act_bf16_next_ = Buffer(elements * sizeof(std::uint16_t));
   act_q_ = Buffer(elements);
   act_scale_ = Buffer(groups * sizeof(float));
   act_sum_ = Buffer(groups * sizeof(float));
@@ -253,6 +254,15 @@ void CpuBackend::linear_activated(const ActivationArgs& args, const float* x, st
   call.raw = x;
   call.scratch = scratch;
   run_linear(call);
+}
+
+void CpuBackend::multiply_prepared(const PackedLinear& weights, std::int64_t rows, float* y,
+                                   Epilogue epilogue) {
+  const TraceSpan span(TraceKind::kLinear, rows, weights.inputs, weights.outputs);
+  LinearCall call{weights, nullptr, y, rows, {}};
+  call.strides.y_row = weights.outputs;
+  call.accumulate = epilogue == Epilogue::kAdd;
+  pool_.run([&](int thread) { run_cells(call, cells_of(call, thread)); });
 }
 
 // For linear_experts.cpp: rows of a product whose rows follow each other in x and y.

@@ -217,6 +217,50 @@ TEST(Linear, ActivatedInsideEqualsActivatedBefore) {
   }
 }
 
+// A layer in one operation gives the bits of its operations one by one, also where K and the panels
+// end in the middle, for mixed kinds of weights.
+TEST(Linear, AFeedForwardLayerEqualsItsOperations) {
+  constexpr std::int64_t kHidden = 288, kRows = 130;
+  ActivationArgs gelu;
+  gelu.kind = ActivationKind::kGeluTanh;
+  for (const KernelTable* table : available_kernels()) {
+    for (const std::int64_t n : {std::int64_t{96}, std::int64_t{800}}) {
+      const Matrix gate = random_matrix(DType::kQ5_0, n, kHidden, 41);
+      const Matrix up = random_matrix(DType::kQ8_0, n, kHidden, 42);
+      const Matrix plain = random_matrix(DType::kBF16, n, kHidden, 43);
+      const Matrix down = random_matrix(DType::kQ4_1, 70, n, 44);
+      const auto x = random_floats(kRows * kHidden, 45), bias = random_floats(2 * n, 46);
+      const TensorView biases[] = {
+          {reinterpret_cast<const std::byte*>(bias.data()), DType::kF32, Shape{n}},
+          {reinterpret_cast<const std::byte*>(bias.data() + n), DType::kF32, Shape{n}}};
+      for (const int threads : {1, 3}) {
+        const auto backend = make_backend(*table, threads, ComputeDType::kAuto);
+        const TensorView mixed[] = {gate.view, up.view}, same[] = {plain.view, plain.view};
+        for (const auto& stack : {std::span(mixed), std::span(same)}) {
+          const auto first = backend->pack_linear(stack, biases);
+          const auto second = backend->pack_linear({&down.view, 1}, {});
+          ASSERT_TRUE(first.has_value() && second.has_value());
+          for (const ActivationArgs& activation : {ActivationArgs{}, gelu}) {
+            for (const std::int64_t rows : {std::int64_t{3}, std::int64_t{64}, kRows}) {
+              std::vector<float> projected(kRows * 2 * n), active(kRows * n),
+                  one_by_one(kRows * 70, 0.5f);
+              std::vector<float> together = one_by_one;
+              backend->linear(x.data(), rows, **first, projected.data(), Epilogue::kStore, 0);
+              backend->activate(activation, projected.data(), rows, n, active.data());
+              backend->linear(active.data(), rows, **second, one_by_one.data(), Epilogue::kAdd, 0);
+              backend->mlp(
+                  {activation, **first, **second, projected.data(), active.data(), Epilogue::kAdd},
+                  x.data(), rows, together.data());
+              ASSERT_TRUE(same_bits(together, one_by_one))
+                  << table->name << " n " << n << " threads " << threads << " rows " << rows;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // Heads in one product give the bits that each head's matrix gives by itself.
 TEST(Linear, HeadsTogetherEqualHeadsAlone) {
   constexpr std::int64_t kHeads = 3, kN = 21, kRows = 70, kXRow = 1000, kYHead = 30, kYRow = 100;

@@ -31,8 +31,7 @@ class Mlp final : public FeedForward {
     const std::size_t mark = workspace.mark();
     float* projected = workspace.take<float>(rows * up_->outputs);
     float* active = workspace.take<float>(rows * down_->inputs);
-    backend.linear(x, rows, *up_, projected, Epilogue::kStore);
-    backend.linear_activated(activation_, projected, rows, *down_, active, y, epilogue);
+    backend.mlp({activation_, *up_, *down_, projected, active, epilogue}, x, rows, y);
     workspace.release_to(mark);
   }
   std::int64_t scratch_floats_per_row() const override { return up_->outputs + down_->inputs; }

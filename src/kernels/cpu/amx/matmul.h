@@ -6,9 +6,12 @@
 //                         not bf16 are unpacked a step ahead into a ring in L1, tile by tile
 //                         between the products, so that the vector ports and the tile unit work at
 //                         once (for 33 to 64 rows twice, which costs as much as a scratch does)
-//   more rows             blocks of up to 512 rows x chunks of up to 1024 k of activations (1 MB)
-//                         stay in L2 while up to eight panels pass; a panel's chunk is unpacked
-//                         once (128 KB) for all rows of the block
+//   more rows             a panel's chunk of up to 512 k is unpacked once (64 KB) for up to 512
+//   rows.
+//                         32 rows of the chunk stay in L1 while the panel's four strips, loaded so
+//                         that they do not displace them, pass: out of L2 come 30 bytes a cycle,
+//                         and operands of all steps would be 64. A block's activations stay in L2:
+//                         all of K, or a chunk while eight panels pass
 #pragma once
 
 #include "kernels/cpu/amx/unpack.h"
@@ -16,8 +19,10 @@
 namespace quire::QUIRE_ISA {
 
 inline constexpr int64_t kAmxBlockRows = 512, kAmxBlockPanels = 8;
-inline constexpr int64_t kAmxChunkSteps = 32;
-inline constexpr int64_t kAmxFewRows = 64;
+inline constexpr int64_t kAmxChunkSteps = 16;
+inline constexpr int64_t kAmxResident = 512 << 10;  // activations, 1 MB
+template <PackedKind kind>
+inline constexpr int64_t kAmxFewRows = kind == PackedKind::kBF16 ? kTallRows : 64;
 
 // What every product of one call shares.
 struct AmxCall {
@@ -111,36 +116,6 @@ QUIRE_INLINE void tiles_rows(AmxCall& call, const Panel& panel, WeightTiles w, i
   }
 }
 
-// ---- bf16
-
-inline void amx_bf16_matmul(const MatmulArgs& args) {
-  const int64_t units = (args.shape.k + 1) / 2, steps = args.shape.k / kStepK;
-  AmxCall call(args);
-  BF16Tail tail;
-  tail.k = args.shape.k % kStepK;
-  const int64_t most_rows = smaller(kAmxBlockRows, args.m);
-  for (int64_t block = 0, count; block < args.m; block += count) {
-    count = smaller(most_rows, args.m - block);
-    for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
-      const Panel panel = panel_at<64>(args, p, units);
-      const int64_t row_bytes = panel.strips * 64;
-      const WeightTiles w{panel.base, 16 * row_bytes, 64, row_bytes};
-      tail.fill_weights(w, steps, panel.strips);
-      const int64_t panel_bytes = units * row_bytes, pieces = (panel.strips + 1) / 2;
-      const int64_t parts = (count + kTallRows - 1) / kTallRows * pieces;
-      for (int64_t r = 0, rows, part = 0; r < count; r += rows) {
-        rows = smaller(kTallRows, count - r);
-        tail.fill_rows(call.rows_at(block + r, 0), steps, rows);
-        // The next panel lies behind this one.
-        const FetchAhead ahead = fetch_part(panel.base + panel_bytes, 16 * row_bytes, part, parts);
-        part += pieces;
-        tiles_rows(call, panel, w, block + r, rows, 0, steps, &tail, nullptr, true, true, 1.0f,
-                   count > kTallRows ? ahead : FetchAhead{});
-      }
-    }
-  }
-}
-
 // ---- kinds that are unpacked
 
 // Few rows: all of K of some strips of a panel.
@@ -188,8 +163,24 @@ QUIRE_INLINE void amx_stream_panel(AmxCall& call, const Panel& panel, int64_t st
       with_rows<1, 4>(by, [&]<int kStrips>() { run.template operator()<false, kStrips>(); });
   }
 }
+// bf16 of one panel: tiles as they are packed.
+inline void amx_plain_panel(AmxCall& call, const Panel& panel, int64_t rows, BF16Tail* tail) {
+  const int64_t row_bytes = panel.strips * 64, steps = call.args.shape.k / kStepK;
+  const WeightTiles w{panel.base, 16 * row_bytes, 64, row_bytes};
+  tail->fill_weights(w, steps, panel.strips);
+  tiles_rows(call, panel, w, 0, rows, 0, steps, tail, nullptr, true, true, 1.0f);
+}
+inline void amx_few_plain_rows(const MatmulArgs& args) {
+  AmxCall call(args);
+  BF16Tail tail;
+  tail.k = args.shape.k % kStepK;
+  tail.fill_rows(call.rows_at(0, 0), args.shape.k / kStepK, args.m);
+  for (int64_t p = args.panel_begin; p < args.panel_end; ++p)
+    amx_plain_panel(call, panel_at<64>(args, p, (args.shape.k + 1) / 2), args.m, &tail);
+}
 template <PackedKind kind>
 void amx_few_rows(const MatmulArgs& args) {
+  if constexpr (kind == PackedKind::kBF16) return amx_few_plain_rows(args);
   using Packed = PackedPanel<kind>;
   const int64_t units = (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK;
   AmxCall call(args);
@@ -202,54 +193,79 @@ void amx_few_rows(const MatmulArgs& args) {
   }
 }
 
+// ---- more rows
+
 // A block of rows: [row, row + rows), panels [first, end).
 template <PackedKind kind>
 struct AmxBlock {
+  static constexpr bool kPlain = kind == PackedKind::kBF16;  // tiles as they are packed
   using Packed = PackedPanel<kind>;
   AmxCall& call;
   int64_t row, rows, units;
   uint8_t* scratch;  // a panel's chunk: [step][strip][kTileBytes]
   float* carry;      // [panel of the group][rows][kCarryStride]
+  BF16Tail tail{};
 
-  // Steps [begin, begin + steps) of panel p.
-  void chunk(int64_t p, int64_t begin, int64_t steps, float* sums, bool last) {
+  int64_t steps() const { return kPlain ? call.args.shape.k / kStepK : units * Packed::kUnitSteps; }
+  WeightTiles tiles(const Panel& panel, int64_t begin, int64_t count) {
+    if constexpr (kPlain) {
+      const int64_t row_bytes = panel.strips * 64;
+      const WeightTiles w{panel.base + begin * 16 * row_bytes, 16 * row_bytes, 64, row_bytes};
+      if (begin + count == steps()) tail.fill_weights(w, count, panel.strips);
+      return w;
+    } else {
+      const Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t s = 0; s < panel.strips; ++s)
+          packed.unpack(begin + i, s, scratch + (i * panel.strips + s) * kTileBytes);
+      return {scratch, panel.strips * kTileBytes, kTileBytes, 64};
+    }
+  }
+  // Steps [begin, begin + count) of panel p.
+  void chunk(int64_t p, int64_t begin, int64_t count, float* sums) {
+    const bool last = begin + count == steps();
     const Panel panel = panel_at<Packed::kUnitBytes>(call.args, p, units);
-    const Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
-    for (int64_t i = 0; i < steps; ++i)
-      for (int64_t s = 0; s < panel.strips; ++s)
-        packed.unpack(begin + i, s, scratch + (i * panel.strips + s) * kTileBytes);
-    const WeightTiles w{scratch, panel.strips * kTileBytes, kTileBytes, 64};
-    for (int64_t r = 0, count; r < rows; r += count) {
-      count = smaller(kTallRows, rows - r);
-      tiles_rows(call, panel, w, row + r, count, begin, steps, nullptr, sums + r * kCarryStride,
-                 begin == 0, last, kUnscale);
+    const WeightTiles w = tiles(panel, begin, count);
+    const int64_t pieces = (panel.strips + 1) / 2;
+    const int64_t parts = (rows + kTallRows - 1) / kTallRows * pieces;
+    for (int64_t r = 0, part = 0, most; r < rows; r += most, part += pieces) {
+      most = smaller(kTallRows, rows - r);
+      FetchAhead ahead{};
+      if constexpr (kPlain) {  // what lies behind the chunk: the next one, or the next panel's
+        ahead = fetch_part(w.at(count, 0), w.step_bytes, part, parts);
+        if (last) tail.fill_rows(call.rows_at(row + r, begin), count, most);
+      }
+      tiles_rows(call, panel, w, row + r, most, begin, count, kPlain && last ? &tail : nullptr,
+                 sums + r * kCarryStride, begin == 0, last, kPlain ? 1.0f : kUnscale, ahead);
     }
   }
   void panels(int64_t first, int64_t end) {
-    const int64_t all = units * Packed::kUnitSteps;
-    const int64_t chunks = (all + kAmxChunkSteps - 1) / kAmxChunkSteps;
+    const int64_t all = steps();
+    const int64_t chunks = all == 0 ? 1 : (all + kAmxChunkSteps - 1) / kAmxChunkSteps;
     const int64_t most = (all + chunks - 1) / chunks;
-    for (int64_t begin = 0, steps; begin < all; begin += steps) {
-      steps = smaller(most, all - begin);
+    for (int64_t begin = 0, i = 0; i < chunks; begin += most, ++i)
       for (int64_t p = first; p < end; ++p)
-        chunk(p, begin, steps, carry + (p - first) * rows * kCarryStride, begin + steps == all);
-    }
+        chunk(p, begin, smaller(most, all - begin), carry + (p - first) * rows * kCarryStride);
   }
 };
 
 template <PackedKind kind>
 void amx_matmul(const MatmulArgs& args) {
-  if (args.m <= kAmxFewRows) return amx_few_rows<kind>(args);
+  if (args.m <= kAmxFewRows<kind>) return amx_few_rows<kind>(args);
   using Packed = PackedPanel<kind>;
   alignas(64) uint8_t scratch[kAmxChunkSteps * kPanelStrips * kTileBytes];
   alignas(64) float carry[kAmxBlockPanels * kAmxBlockRows * kCarryStride];
   AmxCall call(args);
   AmxBlock<kind> block{call,    0,    0, (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK,
                        scratch, carry};
+  block.tail.k = args.shape.k % kStepK;
+  // Where all of K stays in the cache, so do the sums of one panel better than those of eight.
+  const bool all_k = smaller(args.m, kAmxBlockRows) * args.shape.k <= kAmxResident;
+  const int64_t group = all_k ? 1 : kAmxBlockPanels;
   for (; block.row < args.m; block.row += block.rows) {
     block.rows = smaller(kAmxBlockRows, args.m - block.row);
-    for (int64_t p = args.panel_begin; p < args.panel_end; p += kAmxBlockPanels)
-      block.panels(p, smaller(p + kAmxBlockPanels, args.panel_end));
+    for (int64_t p = args.panel_begin; p < args.panel_end; p += group)
+      block.panels(p, smaller(p + group, args.panel_end));
   }
 }
 

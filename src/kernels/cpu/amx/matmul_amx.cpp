@@ -15,6 +15,7 @@ void fill(MatmulKernels* table) {
 }  // namespace
 
 void fill_matmul_amx(MatmulKernels* table) {
+  fill<PackedKind::kBF16>(table);
   fill<PackedKind::kQ8>(table);
   fill<PackedKind::kQ4Sym>(table);
   fill<PackedKind::kQ4Min>(table);
@@ -34,8 +35,6 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kG8x256>(table);
   fill<PackedKind::kF8x32>(table);
   fill<PackedKind::kF8x128>(table);
-  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
-      amx::amx_bf16_matmul;
   table->integers_as_bf16 = true;
   table->row_block = amx::kAmxBlockRows;
 }

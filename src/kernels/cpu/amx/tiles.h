@@ -34,6 +34,11 @@ template <int t>
 QUIRE_INLINE void tile_load(const void* from, int64_t row_bytes) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(t));
 }
+// What is not to displace others in the first-level cache.
+template <int t>
+QUIRE_INLINE void tile_load_once(const void* from, int64_t row_bytes) {
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(t));
+}
 template <int t>
 QUIRE_INLINE void tile_store(void* to, int64_t row_bytes) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(row_bytes), "i"(t));
@@ -107,7 +112,7 @@ struct TileShape {
   template <int s>
   static QUIRE_INLINE void multiply(const uint8_t* weights, int64_t row_bytes) {
     if constexpr (kTall) {
-      tile_load<6 + s>(weights, row_bytes);
+      tile_load_once<6 + s>(weights, row_bytes);
       tile_dot_bf16<s, 4, 6 + s>();
       tile_dot_bf16<2 + s, 5, 6 + s>();
     } else {

@@ -140,11 +140,14 @@ template <PackedKind kind>
 // A panel of one kind, whose steps are unpacked one by one.
 template <PackedKind kind>
 struct PackedPanel {
-  static constexpr int64_t kUnitK =
-      is_float8_kind(kind) ? kFloat8UnitK<kind> : 32 * Traits<kind>::kGroups;
-  static constexpr int64_t kUnitBytes =
-      is_float8_kind(kind) ? kFloat8UnitBytes<kind> : Traits<kind>::kUnitBytes;
-  static constexpr int64_t kUnitSteps = kUnitK / kStepK;
+  static constexpr bool kPlain = kind == PackedKind::kBF16;  // units only, nothing to unpack
+  static constexpr int64_t kUnitK = kPlain                 ? 2
+                                    : is_float8_kind(kind) ? kFloat8UnitK<kind>
+                                                           : 32 * Traits<kind>::kGroups;
+  static constexpr int64_t kUnitBytes = kPlain                 ? 64
+                                        : is_float8_kind(kind) ? kFloat8UnitBytes<kind>
+                                                               : Traits<kind>::kUnitBytes;
+  static constexpr int64_t kUnitSteps = kPlain ? 1 : kUnitK / kStepK;
   static constexpr int64_t kStepBytes = kUnitBytes / kUnitSteps;
   // Strips take turns, so what a step reads is not one stream: fetched ahead by a unit, or by some.
   static constexpr int64_t kUnitsAhead = kUnitSteps > 1 ? 1 : 8;
