@@ -12,7 +12,7 @@
 #pragma once
 
 #include "kernels/cpu/amx/attention_exp_amx.h"
-#include "kernels/cpu/amx/int_amx.h"
+#include "kernels/cpu/amx/tiles.h"
 #include "kernels/cpu/tiles/attention.h"
 
 namespace quire::QUIRE_ISA {
