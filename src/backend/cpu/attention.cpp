@@ -120,14 +120,16 @@ void CpuBackend::attend_whole(const AttentionCall& call, std::int64_t item, bool
       state_at(states + state_floats(kMaxQueryVectors, v_head_dim), kMaxQueryVectors);
   KvStore store;
   if (call.fresh != nullptr) enter_row(call, block, unit, &work, &store);
-  call.start_state(state, unit, vectors);
+  // Without a sink the first span's state is that of all keys so far.
+  const bool sinks = call.params.sinks != nullptr;
+  if (sinks) call.start_state(state, unit, vectors);
   for (std::int64_t i = 0; i < block.num_spans; ++i) {
     work.span = block.first_span + i;
-    const bool last = i + 1 == block.num_spans;
+    const bool alone = i == 0 && !sinks, last = i + 1 == block.num_spans;
     if (call.fresh != nullptr && last) work.store = &store;
     if (more && last) work.next_base = make_item(call, block, unit + 1, scratch).kv.base;
-    kernels_.vec.attention_span(work, next);
-    kernels_.vec.attention_merge(next, vectors, v_head_dim, state);
+    kernels_.vec.attention_span(work, alone ? state : next);
+    if (!alone) kernels_.vec.attention_merge(next, vectors, v_head_dim, state);
   }
   finish_item(call, block, unit, state);
 }
