@@ -197,7 +197,7 @@ Result<std::int64_t> parse_bytes(const std::string& flag, const std::string& tex
 }
 
 Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DType stored,
-                               bool is_gguf) {
+                               bool is_gguf, bool prefers_bf16) {
   if (text == "float32") return DType::kF32;
   if (text == "bfloat16") return DType::kBF16;
   if (text == "float16") return DType::kF16;
@@ -210,7 +210,7 @@ Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DT
   if (compute == ComputeDType::kFloat32) return DType::kF32;
   if (compute == ComputeDType::kFloat16) return DType::kF16;
   if (compute == ComputeDType::kBFloat16) return DType::kBF16;
-  return is_gguf || stored == DType::kF16 ? DType::kF16 : DType::kBF16;
+  return (is_gguf && !prefers_bf16) || stored == DType::kF16 ? DType::kF16 : DType::kBF16;
 }
 
 }  // namespace quire

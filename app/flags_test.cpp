@@ -29,13 +29,18 @@ TEST(ParseBytes, NumbersAndSuffixes) {
 }
 
 TEST(ResolveKvDtype, FollowsComputeAndFile) {
-  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kFloat32, DType::kQ4_1, true), DType::kF32);
-  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true), DType::kF16);
-  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kBF16, false), DType::kBF16);
-  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false), DType::kF16);
-  EXPECT_EQ(*resolve_kv_dtype("float16", ComputeDType::kFloat32, DType::kF32, false), DType::kF16);
-  EXPECT_EQ(*resolve_kv_dtype("int8", ComputeDType::kAuto, DType::kF32, false), DType::kI8);
-  EXPECT_FALSE(resolve_kv_dtype("int3", ComputeDType::kAuto, DType::kF32, false));
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kFloat32, DType::kQ4_1, true, false),
+            DType::kF32);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true, false), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true, true), DType::kBF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, true, true), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kBF16, false, false),
+            DType::kBF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false, false), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("float16", ComputeDType::kFloat32, DType::kF32, false, false),
+            DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("int8", ComputeDType::kAuto, DType::kF32, false, false), DType::kI8);
+  EXPECT_FALSE(resolve_kv_dtype("int3", ComputeDType::kAuto, DType::kF32, false, false));
 }
 
 TEST(FiniteRange, RefusesNanAndOutside) {

@@ -137,6 +137,8 @@ class Backend {
   // "cpu (amx, 2 threads)": for the start log and --version.
   virtual std::string description() const = 0;
   virtual int num_threads() const = 0;
+  // Whether attention is far faster over a cache in bf16 than over any other.
+  virtual bool prefers_bf16_kv() const = 0;
 
   // ---- load time
   // weights: matrices [n_i, k] stacked along n; biases: one per weight or empty (a view may be

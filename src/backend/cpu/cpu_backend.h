@@ -74,6 +74,7 @@ class CpuBackend final : public Backend {
 
   std::string description() const override;
   int num_threads() const override { return pool_.size(); }
+  bool prefers_bf16_kv() const override { return kernels_.vec.prefers_bf16_kv; }
 
   Result<std::unique_ptr<Linear>> pack_linear(std::span<const TensorView> weights,
                                               std::span<const TensorView> biases) override;

@@ -123,6 +123,8 @@ struct Activation {
 enum class MapOp : std::uint8_t { kScale, kClamp, kSoftCap };
 
 struct VectorKernels {
+  // attention_span has tiles for a cache in bf16, and is far slower over others.
+  bool prefers_bf16_kv = false;
   // y[i] = (x[i] * (1 / sqrt(lane_sum(x^2) / n + eps))) * w[i]; squares are accumulated by FMA. y
   // may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, std::int64_t n, float* y) = nullptr;

@@ -7,6 +7,7 @@ namespace quire {
 void fill_vector_kernels_amx(VectorKernels* kernels) {
   amx::fill_vector_kernels(kernels);
   kernels->attention_span = amx::amx_attention_span;
+  kernels->prefers_bf16_kv = true;
 }
 
 }  // namespace quire
