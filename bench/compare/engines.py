@@ -76,6 +76,8 @@ class LlamaCpp:
         self.for_prefill = max(working, key=lambda s: working[s][0])
         self.for_decode = max(working, key=lambda s: working[s][1])
         self.on_the_whole = max(working, key=lambda s: working[s][0] * working[s][1])
+        prefill = {repack: max((working[s][0] for s in working if s[0] == repack), default=0) for repack in (1, 0)}
+        self.repacks = prefill[1] > 1.3 * prefill[0] > 0
         told = "; ".join(f"repack {r}, flash attention {f}: " + (f"{v[0]:.0f}, {v[1]:.0f}" if isinstance(v, list) else v)
                          for (r, f), v in self.tried.items())
         self.notes = [f"llama.cpp with {model.name}, tok/s of prefill 512 and of decode at 256: {told}"]

@@ -45,11 +45,12 @@ class Fractions:
         return speed / batch * size / 1e9 / self.peaks["read_gb_s"]
 
 
-def targets(model, what, batch=0):
-    """What Figure takes as targets. llama.cpp has no repacked path for Q4_1: four times is asked for there."""
+def targets(model, what, batch=0, repacked=False):
+    """What Figure takes as targets. repacked: llama.cpp has a repacked path for the model's weights on this machine (for
+    Q4_1 only with AMX); where it has none, four times is asked for."""
     peak = 0.8 if model.weights == "bf16" else 0.6
     if what == "prefill" or batch >= 16:
-        return {"targets": {"llama.cpp": 4.0 if model.facts["main_type"] == "Q4_1" else 2.5}, "peak_instead": peak}
+        return {"targets": {"llama.cpp": 4.0 if model.facts["main_type"] == "Q4_1" and not repacked else 2.5}, "peak_instead": peak}
     if what == "long":
         return {"targets": {"llama.cpp": 1.5}}
     if batch == 8:
@@ -64,10 +65,11 @@ def measure(run):
     sides = open_engines(run)
     fractions = Fractions(model, run.peaks)
     settings = {name: side.settings for name, side in sides.items()}
+    repacked = getattr(sides.get("llama.cpp"), "repacks", False)
 
     def add(what, name, found, key, fraction, batch=0):
         figure = Figure("engine", model.name, name, "tok/s", values_of(found, key), settings=settings, missing=dict(run.missing),
-                        **targets(model, what, batch))
+                        **targets(model, what, batch, repacked))
         figure.peaks = {side: fraction(side, figure.median(side)) for side in figure.values}
         run.add(figure)
 
