@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the table of figures with a target into docs/performance.md, from the results of one machine.
+"""Writes the tables of figures with a target into docs/performance.md, one for each machine's results.
 
-    bench/compare/performance.py bench/results/MACHINE.json
+    bench/compare/performance.py bench/results/*.json
 """
 import json
 import pathlib
@@ -44,17 +44,25 @@ def rows(figure, machine_threads):
         yield [figure.model, figure.name, ours, "", "", peak, report.target_text(alone), mark, command]
 
 
-def main():
-    kept = json.loads(pathlib.Path(sys.argv[1]).read_text())
+def table(path):
+    """A machine's figures, as lines of Markdown."""
+    kept = json.loads(path.read_text())
+    machine = kept["machine"]
     head = ["model", "figure", "Quire", "peer", "ratio", "of peak", "target", "reached", "`compare.py` …"]
-    lines = [f"On {kept['machine']['name']}, {kept['machine']['threads']} threads ([all values](../bench/results/{pathlib.Path(sys.argv[1]).stem}.md)):", "",
+    tiles = " with AMX" if "amx_bf16" in machine.get("flags", []) else ""
+    lines = [f"On {machine['name']}{tiles}, {machine['threads']} threads ([all values](../bench/results/{path.stem}.md)):", "",
              f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for figure in sorted((Figure(**f) for f in kept["figures"]), key=order):
         name = f"{figure.name}, {figure.unit}"
-        lines += [f"| {' | '.join(row)} |" for row in rows(Figure(**{**figure.__dict__, "name": name}), kept["machine"]["threads"])]
+        lines += [f"| {' | '.join(row)} |" for row in rows(Figure(**{**figure.__dict__, "name": name}), machine["threads"])]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    tables = [table(pathlib.Path(path)) for path in sys.argv[1:]]
     page = PAGE.read_text()
     begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    PAGE.write_text(page[:begin] + "\n" + "\n".join(lines) + "\n" + page[end:])
+    PAGE.write_text(page[:begin] + "\n" + "\n".join(tables) + page[end:])
 
 
 if __name__ == "__main__":
