@@ -210,7 +210,8 @@ Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DT
   if (compute == ComputeDType::kFloat32) return DType::kF32;
   if (compute == ComputeDType::kFloat16) return DType::kF16;
   if (compute == ComputeDType::kBFloat16) return DType::kBF16;
-  return (is_gguf && !prefers_bf16) || stored == DType::kF16 ? DType::kF16 : DType::kBF16;
+  if (prefers_bf16) return DType::kBF16;
+  return is_gguf || stored == DType::kF16 ? DType::kF16 : DType::kBF16;
 }
 
 }  // namespace quire

@@ -64,7 +64,7 @@ Result<std::optional<std::int64_t>> parse_max_model_len(const std::string& text)
 // "1073741824", "512M", "2G", "1.5GiB".
 Result<std::int64_t> parse_bytes(const std::string& flag, const std::string& text);
 // Storage type of K and V: "auto" follows the compute dtype and the file (f32 under float32; f16
-// for f16 models, and for GGUF unless the backend prefers bf16; else bf16).
+// for f16 models and GGUF, unless the backend prefers bf16; else bf16).
 Result<DType> resolve_kv_dtype(const std::string& text, ComputeDType compute, DType stored,
                                bool is_gguf, bool prefers_bf16);
 

@@ -33,7 +33,7 @@ TEST(ResolveKvDtype, FollowsComputeAndFile) {
             DType::kF32);
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true, false), DType::kF16);
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kQ4_1, true, true), DType::kBF16);
-  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, true, true), DType::kF16);
+  EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false, true), DType::kBF16);
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kBF16, false, false),
             DType::kBF16);
   EXPECT_EQ(*resolve_kv_dtype("auto", ComputeDType::kAuto, DType::kF16, false, false), DType::kF16);

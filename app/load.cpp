@@ -262,9 +262,14 @@ Result<LoadedModel> load_model(const EngineFlags& flags) {
   model.chat_template = std::move(parts.chat_template);
   model.end_ids = merge_end_ids(model.config, *model.tokenizer);
 
-  QUIRE_ASSIGN(const DType kv_dtype, resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,
-                                                      model.config.stored_dtype, model.is_gguf,
-                                                      backend->prefers_bf16_kv()));
+  const QuantConfig& quantization = model.config.quantization;
+  const bool quantized =
+      model.is_gguf ? model.config.stored_dtype != DType::kF16
+                    : quantization.method != QuantMethod::kNone || quantization.online_bits > 0;
+  const bool prefers_bf16 = quantized && backend->prefers_bf16_kv();
+  QUIRE_ASSIGN(const DType kv_dtype,
+               resolve_kv_dtype(flags.kv_cache_dtype, backend_options.dtype,
+                                model.config.stored_dtype, model.is_gguf, prefers_bf16));
   const KvGeometry geometry = network->kv_geometry(flags.block_size, kv_dtype);
   QUIRE_ASSIGN(const std::int32_t num_snapshots,
                size_snapshots(model, flags, network->state_bytes_per_slot));

@@ -40,7 +40,9 @@ class PackedLinear final : public Linear {
   std::int64_t heads = 1;
   std::array<std::int64_t, kNumActForms>
       padded_k{};  // widest padded K among the segments of a form; 0: unused
-  Buffer bias;     // f32 [outputs], or empty
+  // What bf16 activations are multiplied by: not 1 where any segment is a kind that asks for it.
+  float bf16_factor = 1.0f;
+  Buffer bias;  // f32 [outputs], or empty
   // Stored column c of every segment is input column_order[c]; empty: as they are.
   std::vector<std::int32_t> column_order;
 };
@@ -149,6 +151,7 @@ class CpuBackend final : public Backend {
   // Columns of x in the order of the weights', to act_f32_, for lines [begin, end).
   void order_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);
   const float* activate_line(const LinearCall& call, std::int64_t i, float* to) const;
+  void check_reserved(const PackedLinear& weights, std::int64_t rows) const;
   void run_linear(LinearCall& call);
   // Activations as the kernels want them, for lines [begin, end): every head of every row.
   void prepare_lines(const LinearCall& call, std::int64_t begin, std::int64_t end);

@@ -119,7 +119,8 @@ void CpuBackend::prepare_lines(const LinearCall& call, std::int64_t begin, std::
                                act_isum_.as<std::int32_t>() + i * 2 * groups);
     }
     if (k_bf16 > 0)
-      kernels_.mm.round_row_bf16(line, inputs, k_bf16, act_bf16_.as<std::uint16_t>() + i * k_bf16);
+      kernels_.mm.round_row_bf16(line, inputs, k_bf16, weights.bf16_factor,
+                                 act_bf16_.as<std::uint16_t>() + i * k_bf16);
   }
   if (k_f32 > inputs && !ordered) {  // else the kernel reads x itself, or what was ordered
     for (std::int64_t i = begin; i < end; ++i) {
@@ -154,6 +155,7 @@ void CpuBackend::run_part(const LinearCall& call, const LinearPart& part) {
         break;
       case ActForm::kBF16:
         args.a = act_bf16_.as<std::uint16_t>() + line * k;
+        args.unscale = 1.0f / call.weights.bf16_factor;
         break;
       case ActForm::kF32:
         if (k == call.weights.inputs && !ordered) {  // x itself
@@ -206,12 +208,16 @@ Range CpuBackend::cells_of(const LinearCall& call, int thread) const {
   return {cut(even.begin), cut(even.end)};
 }
 
+void CpuBackend::check_reserved(const PackedLinear& weights, std::int64_t rows) const {
+  QUIRE_CHECK(rows <= max_rows_ && weights.heads * weights.inputs <= max_padded_,
+              "a step of {} rows of {} inputs; reserved: {} of {}", rows,
+              weights.heads * weights.inputs, max_rows_, max_padded_);
+}
+
 void CpuBackend::run_linear(LinearCall& call) {
   const PackedLinear& weights = call.weights;
   if (call.rows == 0) return;
-  QUIRE_CHECK(call.rows <= max_rows_ && weights.heads * weights.inputs <= max_padded_,
-              "a step of {} rows of {} inputs; reserved: {} of {}", call.rows,
-              weights.heads * weights.inputs, max_rows_, max_padded_);
+  check_reserved(weights, call.rows);
   const std::int64_t activations = call.lines() * weights.inputs;
   const std::int64_t door_work = call.activation != nullptr ? 2 * activations : activations;
   const bool serial_door = door_work <= kMaxSerialActivations;

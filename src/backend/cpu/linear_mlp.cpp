@@ -11,6 +11,10 @@ namespace {
 constexpr std::int64_t kPanel = kPanelStrips * kStrip;
 constexpr std::int64_t kLeastRows = 64;  // fewer pass through the caches anyway
 constexpr std::int64_t kLeastItems = 4;  // of each thread, so that even shares are even
+// bf16 activations of a block of rows, which are read for every panel: 1 MB of the second-level
+// cache.
+constexpr std::int64_t kResident = 512 << 10;
+constexpr std::int64_t kLeastBlock = 128;  // that weights are unpacked for
 
 }  // namespace
 
@@ -18,19 +22,19 @@ constexpr std::int64_t kLeastItems = 4;  // of each thread, so that even shares 
 struct CpuBackend::MlpCall {
   const ActivationArgs& activation;
   const PackedLinear &up, &down;
-  std::int64_t rows;
+  std::int64_t rows, block;  // rows of a block
   std::int64_t panels() const { return up.segments[0].shape.panels(); }
+  std::int64_t items() const { return (rows + block - 1) / block * panels(); }
 };
 
 bool CpuBackend::keeps_gate_in_cache(const MlpCall& call) const {
   const PackedLinear &up = call.up, &down = call.down;
-  const std::int64_t blocks = (call.rows + kernels_.mm.row_block - 1) / kernels_.mm.row_block;
   return kernels_.mm.integers_as_bf16 && call.activation.gated && call.rows >= kLeastRows &&
          up.segments.size() == 2 && up.heads == 1 && down.heads == 1 &&
          up.segments[0].shape.n == down.inputs && up.segments[1].shape.n == down.inputs &&
          up.column_order.empty() && down.column_order.empty() &&
          up.padded_k[index_of(ActForm::kF32)] == 0 && down.padded_k[index_of(ActForm::kF32)] == 0 &&
-         call.panels() * blocks >= kLeastItems * pool_.size();
+         call.items() >= kLeastItems * pool_.size();
 }
 
 // One segment's panel times rows of act_bf16_, to `c`, rows 2 * kPanel apart.
@@ -42,6 +46,7 @@ void CpuBackend::multiply_panel(const PackedLinear& weights, const PackedLinear:
   args.weights = segment.weights.data();
   args.a = act_bf16_.as<std::uint16_t>() + rows.begin * k;
   args.a_stride = k;
+  args.unscale = 1.0f / weights.bf16_factor;
   args.m = rows.end - rows.begin;
   args.panel_begin = panel;
   args.panel_end = panel + 1;
@@ -53,8 +58,8 @@ void CpuBackend::multiply_panel(const PackedLinear& weights, const PackedLinear:
 
 void CpuBackend::run_gated_panel(const MlpCall& call, std::int64_t item, float* scratch) {
   const std::int64_t panels = call.panels(), panel = item % panels;
-  const std::int64_t row = item / panels * kernels_.mm.row_block;
-  const Range rows{row, std::min(call.rows, row + kernels_.mm.row_block)};
+  const std::int64_t row = item / panels * call.block;
+  const Range rows{row, std::min(call.rows, row + call.block)};
   const std::int64_t inputs = call.down.inputs, column = panel * kPanel;
   const std::int64_t width = std::min(kPanel, inputs - column);
   multiply_panel(call.up, call.up.segments[0], rows, panel, scratch);
@@ -64,14 +69,16 @@ void CpuBackend::run_gated_panel(const MlpCall& call, std::int64_t item, float* 
   float active[kPanel];
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     activate_row(call.activation, scratch + (r - rows.begin) * 2 * kPanel, width, active);
-    kernels_.mm.round_row_bf16(active, width, padded,
+    kernels_.mm.round_row_bf16(active, width, padded, call.down.bf16_factor,
                                act_bf16_next_.as<std::uint16_t>() + r * k + column);
   }
 }
 
 void CpuBackend::mlp(const MlpArgs& args, const float* x, std::int64_t rows, float* y) {
+  const std::int64_t fitting = std::max(kLeastBlock, kResident / args.up.inputs / 32 * 32);
   const MlpCall call{args.activation, static_cast<const PackedLinear&>(args.up),
-                     static_cast<const PackedLinear&>(args.down), rows};
+                     static_cast<const PackedLinear&>(args.down), rows,
+                     std::min(kernels_.mm.row_block, fitting)};
   if (!keeps_gate_in_cache(call)) {
     linear(x, rows, args.up, args.projected, Epilogue::kStore, 0);
     return linear_activated(args.activation, args.projected, rows, args.down, args.active, y,
@@ -79,12 +86,13 @@ void CpuBackend::mlp(const MlpArgs& args, const float* x, std::int64_t rows, flo
   }
   {
     const TraceSpan span(TraceKind::kLinear, rows, call.up.inputs, call.up.outputs);
-    const std::int64_t blocks = (rows + kernels_.mm.row_block - 1) / kernels_.mm.row_block;
+    check_reserved(call.up, rows);
+    check_reserved(call.down, rows);
     pool_.run([&](int thread) {
       const Range mine = split_range(rows, thread, pool_.size());
       prepare_rows(call.up, x, mine);
       pool_.barrier();
-      const Range items = split_range(call.panels() * blocks, thread, pool_.size());
+      const Range items = split_range(call.items(), thread, pool_.size());
       float* const scratch =
           gate_scratch_.as<float>() + thread * kernels_.mm.row_block * 2 * kPanel;
       for (std::int64_t i = items.begin; i < items.end; ++i) run_gated_panel(call, i, scratch);

@@ -89,6 +89,8 @@ Result<std::unique_ptr<Linear>> CpuBackend::pack_linear(std::span<const TensorVi
     PackedLinear::Segment& segment = packed->segments.emplace_back();
     segment.shape = {packed_kind_for(w.dtype, dtype_), w.shape[0], w.columns()};
     segment.form = kernels_.mm.act_form(segment.shape.kind, dtype_);
+    if (segment.form == ActForm::kBF16 && is_block_kind(segment.shape.kind))
+      packed->bf16_factor = kernels_.mm.bf16_factor;
     segment.first_output = packed->outputs;
     segment.first_panel = packed->panels;
     segment.weights = slabs_.take(static_cast<std::size_t>(segment.shape.bytes()));

@@ -4,7 +4,6 @@
 // weight once, would wait for the page tables. Engine thread only.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -30,8 +29,9 @@ class WeightSlabs {
   // Zero-filled, at a cache line.
   SlabBytes take(std::size_t bytes) {
     const std::size_t rounded = (bytes + kLine - 1) / kLine * kLine;
+    if (rounded > kSlab / 2) return {std::make_shared<Buffer>(rounded), 0};
     if (slab_ == nullptr || rounded > slab_->size() - used_) {
-      slab_ = std::make_shared<Buffer>(std::max(rounded, kSlab));
+      slab_ = std::make_shared<Buffer>(kSlab);
       used_ = 0;
     }
     used_ += rounded;

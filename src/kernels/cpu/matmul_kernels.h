@@ -45,7 +45,10 @@ struct MatmulArgs {
   const float* a_sum = nullptr;          // int8: scale * sum of the group, same shape
   const std::int32_t* a_isum = nullptr;  // int8: integer sum of each 16 k: [m, padded_k / 16]
   std::int64_t scale_stride = 0;  // a_scale, a_sum: elements between rows; a_isum: twice that
-  std::int64_t m = 0;             // rows
+  // bf16: what sums are multiplied by, a power of two: the inverse of what the activations were
+  // multiplied by.
+  float unscale = 1.0f;
+  std::int64_t m = 0;  // rows
   std::int64_t panel_begin = 0, panel_end = 0;
   const float* bias = nullptr;  // [n] or null
   bool accumulate = false;      // C += instead of C =
@@ -57,6 +60,9 @@ using MatmulFn = void (*)(const MatmulArgs&);
 struct MatmulKernels {
   // Integer kinds take bf16 activations, not int8: their products run where bf16's do.
   bool integers_as_bf16 = false;
+  // What bf16 activations of those products are multiplied by, since their weights are scaled down
+  // so far that sums would be subnormal numbers, which a tile unit takes for zeros.
+  float bf16_factor = 1.0f;
   // Rows of one call at most: their activations stay in the second-level cache while panels pass.
   std::int64_t row_block = 192;
   // act_form_for(), for this table.
@@ -72,8 +78,8 @@ struct MatmulKernels {
   // padding up to padded_k with 0.
   void (*quantize_row)(const float* x, std::int64_t k, std::int64_t padded_k, std::int8_t* q,
                        float* scale, float* sum, std::int32_t* isum) = nullptr;
-  // Rounds a row to bf16 (nearest even), zero padding.
-  void (*round_row_bf16)(const float* x, std::int64_t k, std::int64_t padded_k,
+  // Rounds a row times `factor`, a power of two, to bf16 (nearest even), zero padding.
+  void (*round_row_bf16)(const float* x, std::int64_t k, std::int64_t padded_k, float factor,
                          std::uint16_t* out) = nullptr;
 };
 

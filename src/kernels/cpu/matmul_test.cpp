@@ -99,6 +99,8 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
   return out;
 }
 
+constexpr float kFactor = 0x1p64f;  // of tables that have one
+
 // One problem: packed weights, and activations in every form.
 struct Problem {
   PackedShape shape;
@@ -108,12 +110,14 @@ struct Problem {
   std::vector<std::byte> rows, packed;
   std::vector<float> x;  // [m, padded_k]
   std::vector<std::int8_t> q;
-  std::vector<std::uint16_t> half;
+  std::vector<std::uint16_t> half, scaled_half;  // bf16 of x, and of 2^64 x
   std::vector<float> scale, sum, bias, c0;
   std::vector<std::int32_t> isum;
 };
 
-Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t k, unsigned seed) {
+// size: the activations'.
+Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t k, unsigned seed,
+                     float size = 1.0f) {
   Random random(seed);
   Problem p;
   p.shape = {packed_kind_for(c.stored, c.compute), n, k};
@@ -129,9 +133,10 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   p.x.assign(static_cast<std::size_t>(m * padded), 0.0f);
   for (std::int64_t r = 0; r < m; ++r)
     for (std::int64_t i = 0; i < k; ++i)
-      p.x[static_cast<std::size_t>(r * padded + i)] = normal(random);
+      p.x[static_cast<std::size_t>(r * padded + i)] = size * normal(random);
   p.q.resize(p.x.size());
   p.half.resize(p.x.size());
+  p.scaled_half.resize(p.x.size());
   p.scale_stride = padded / 32 + 1;
   const auto groups = static_cast<std::size_t>(m * p.scale_stride);
   p.scale.resize(groups);
@@ -141,7 +146,8 @@ Problem make_problem(const Case& c, std::int64_t m, std::int64_t n, std::int64_t
   for (std::int64_t r = 0; r < m; ++r) {
     const auto at = static_cast<std::size_t>(r * padded),
                group = static_cast<std::size_t>(r * p.scale_stride);
-    ref.round_row_bf16(&p.x[at], k, padded, &p.half[at]);
+    ref.round_row_bf16(&p.x[at], k, padded, 1.0f, &p.half[at]);
+    ref.round_row_bf16(&p.x[at], k, padded, kFactor, &p.scaled_half[at]);
     if (padded % 32 == 0)
       ref.quantize_row(&p.x[at], k, padded, &p.q[at], &p.scale[group], &p.sum[group],
                        &p.isum[2 * group]);
@@ -180,6 +186,11 @@ std::vector<float> multiply(const MatmulKernels& kernels, const Problem& p, std:
   float* first = c.data() + kMargin;
   const ActForm form = kernels.act_form(p.shape.kind, p.compute);
   MatmulArgs args = arguments(p, form, row, rows);
+  if (form == ActForm::kBF16 && is_block_kind(p.shape.kind) && kernels.bf16_factor != 1.0f) {
+    EXPECT_EQ(kernels.bf16_factor, kFactor);
+    args.a = p.scaled_half.data() + row * args.a_stride;
+    args.unscale = 1.0f / kFactor;
+  }
   args.c = first;
   args.ldc = ldc;
   if (epilogue) {
@@ -313,6 +324,38 @@ TEST_P(MatmulTest, ManyPanelsOfManyRowsHaveTheBitsOfFewRows) {
   }
 }
 
+// Blocks of up to 512 rows, chunks of K that several panels share, a last panel of three strips.
+TEST_P(MatmulTest, RowsBeyondABlockHaveTheBitsOfFewRows) {
+  if (GetParam().compute != ComputeDType::kAuto) return;
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 1280 : 1056;
+  const std::int64_t n = 596 + 48, most = 600;
+  const Problem p = make_problem(GetParam(), most, n, k, 9);
+  for (const NamedTable& table : matmul_tables()) {
+    if (table.name == "emulated" || table.kernels.row_block < 512) continue;  // no such paths
+    const std::vector<float> want = multiply(table.kernels, p, 0, most, true);
+    for (std::int64_t row : {0, 255, 511, 512, 598}) {
+      const std::vector<float> got = multiply(table.kernels, p, row, 2, true);
+      expect_same_bits(got,
+                       std::vector<float>(want.begin() + row * n, want.begin() + (row + 2) * n),
+                       table.name + ": " + case_name(GetParam()) + " row " + std::to_string(row));
+    }
+  }
+}
+
+// Activations that are smaller by a power of two give the same products, smaller by it: nothing
+// is lost to numbers too small for an instruction.
+TEST_P(MatmulTest, SmallActivationsKeepTheirPrecision) {
+  const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 512 : 160, n = 37;
+  const Problem p = make_problem(GetParam(), 3, n, k, 12);
+  const Problem small = make_problem(GetParam(), 3, n, k, 12, 0x1p-30f);
+  for (const NamedTable& table : matmul_tables()) {
+    std::vector<float> want = multiply(table.kernels, p, 0, 3, false);
+    for (float& value : want) value *= 0x1p-30f;
+    expect_same_bits(multiply(table.kernels, small, 0, 3, false), want,
+                     table.name + ": " + case_name(GetParam()));
+  }
+}
+
 TEST_P(MatmulTest, ReferenceIsTheProductOfDequantizedValues) {
   const std::int64_t k = dtype_info(GetParam().stored).block_elements > 32 ? 512 : 160, n = 37,
                      m = 3;
@@ -387,8 +430,8 @@ TEST(QuantizeRow, EveryTableAgreesWithTheReference) {
       }
       std::vector<std::uint16_t> a(static_cast<std::size_t>(padded), 9),
           b(static_cast<std::size_t>(padded), 9);
-      table.kernels.round_row_bf16(x.data(), k, padded, a.data());
-      ref.round_row_bf16(x.data(), k, padded, b.data());
+      table.kernels.round_row_bf16(x.data(), k, padded, 0.25f, a.data());
+      ref.round_row_bf16(x.data(), k, padded, 0.25f, b.data());
       EXPECT_EQ(a, b) << table.name << " k " << k;
     }
   }

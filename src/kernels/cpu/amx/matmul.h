@@ -103,8 +103,8 @@ QUIRE_INLINE void tiles_rows(AmxCall& call, const Panel& panel, WeightTiles w, i
   const bool tall = rows > kTileRows;
   for (int64_t s = 0, by; s < panel.strips; s += by, w = w.right(by)) {
     by = smaller(tall ? 2 : 4, panel.strips - s);
-    const TileOutput out =
-        output_at(call.args, row, panel.column + 16 * s, carry + 16 * s, first, last);
+    const TileOutput out = output_at(call.args, row, panel.column + 16 * s,
+                                     carry == nullptr ? nullptr : carry + 16 * s, first, last);
     const auto run = [&]<bool kTall, int kStrips>() {
       tiles_product<TileShape<kTall, kStrips>>(w, a, steps, tail, s, rows, factor, ahead, out);
       ahead.base += 64 * ahead.lines;
@@ -121,7 +121,7 @@ QUIRE_INLINE void tiles_rows(AmxCall& call, const Panel& panel, WeightTiles w, i
 // Few rows: all of K of some strips of a panel.
 template <PackedKind kind, class Shape, int kStrips>
 void amx_stream(const PackedPanel<kind>& panel, const ActivationRows& a, int64_t steps,
-                int64_t rows, const TileOutput& out) {
+                int64_t rows, float factor, const TileOutput& out) {
   constexpr int kAhead = 1;  // steps
   alignas(64) uint8_t ring[kAhead + 1][kStrips][kTileBytes];
   for (int i = 0; i < kAhead && i < steps; ++i)
@@ -139,7 +139,7 @@ void amx_stream(const PackedPanel<kind>& panel, const ActivationRows& a, int64_t
     at = at == kAhead ? 0 : at + 1;
     to = to == kAhead ? 0 : to + 1;
   }
-  Shape::finish(out, rows, kUnscale);
+  Shape::finish(out, rows, factor);
   tile_fence();
 }
 
@@ -155,7 +155,8 @@ QUIRE_INLINE void amx_stream_panel(AmxCall& call, const Panel& panel, int64_t st
     by = smaller(tall ? 2 : 4, panel.strips - s);
     const TileOutput out = output_at(call.args, row, panel.column + 16 * s, nullptr, true, true);
     const auto run = [&]<bool kTall, int kStrips>() {
-      amx_stream<kind, TileShape<kTall, kStrips>, kStrips>(packed, a, steps, rows, out);
+      amx_stream<kind, TileShape<kTall, kStrips>, kStrips>(packed, a, steps, rows,
+                                                           kWeightUnscale * call.args.unscale, out);
     };
     if (tall)
       by == 2 ? run.template operator()<true, 2>() : run.template operator()<true, 1>();
@@ -168,7 +169,7 @@ inline void amx_plain_panel(AmxCall& call, const Panel& panel, int64_t rows, BF1
   const int64_t row_bytes = panel.strips * 64, steps = call.args.shape.k / kStepK;
   const WeightTiles w{panel.base, 16 * row_bytes, 64, row_bytes};
   tail->fill_weights(w, steps, panel.strips);
-  tiles_rows(call, panel, w, 0, rows, 0, steps, tail, nullptr, true, true, 1.0f);
+  tiles_rows(call, panel, w, 0, rows, 0, steps, tail, nullptr, true, true, call.args.unscale);
 }
 inline void amx_few_plain_rows(const MatmulArgs& args) {
   AmxCall call(args);
@@ -204,14 +205,14 @@ struct AmxBlock {
   int64_t row, rows, units;
   uint8_t* scratch;  // a panel's chunk: [step][strip][kTileBytes]
   float* carry;      // [panel of the group][rows][kCarryStride]
-  BF16Tail tail{};
+  BF16Tail* tail;    // for kBF16
 
   int64_t steps() const { return kPlain ? call.args.shape.k / kStepK : units * Packed::kUnitSteps; }
   WeightTiles tiles(const Panel& panel, int64_t begin, int64_t count) {
     if constexpr (kPlain) {
       const int64_t row_bytes = panel.strips * 64;
       const WeightTiles w{panel.base + begin * 16 * row_bytes, 16 * row_bytes, 64, row_bytes};
-      if (begin + count == steps()) tail.fill_weights(w, count, panel.strips);
+      if (begin + count == steps()) tail->fill_weights(w, count, panel.strips);
       return w;
     } else {
       const Packed packed{panel.base, panel.strips * Packed::kUnitBytes};
@@ -233,10 +234,11 @@ struct AmxBlock {
       FetchAhead ahead{};
       if constexpr (kPlain) {  // what lies behind the chunk: the next one, or the next panel's
         ahead = fetch_part(w.at(count, 0), w.step_bytes, part, parts);
-        if (last) tail.fill_rows(call.rows_at(row + r, begin), count, most);
+        if (last) tail->fill_rows(call.rows_at(row + r, begin), count, most);
       }
-      tiles_rows(call, panel, w, row + r, most, begin, count, kPlain && last ? &tail : nullptr,
-                 sums + r * kCarryStride, begin == 0, last, kPlain ? 1.0f : kUnscale, ahead);
+      tiles_rows(call, panel, w, row + r, most, begin, count, kPlain && last ? tail : nullptr,
+                 sums + r * kCarryStride, begin == 0, last,
+                 (kPlain ? 1.0f : kWeightUnscale) * call.args.unscale, ahead);
     }
   }
   void panels(int64_t first, int64_t end) {
@@ -256,9 +258,10 @@ void amx_matmul(const MatmulArgs& args) {
   alignas(64) uint8_t scratch[kAmxChunkSteps * kPanelStrips * kTileBytes];
   alignas(64) float carry[kAmxBlockPanels * kAmxBlockRows * kCarryStride];
   AmxCall call(args);
-  AmxBlock<kind> block{call,    0,    0, (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK,
-                       scratch, carry};
-  block.tail.k = args.shape.k % kStepK;
+  BF16Tail tail;
+  AmxBlock<kind> block{call,    0,     0,    (args.shape.k + Packed::kUnitK - 1) / Packed::kUnitK,
+                       scratch, carry, &tail};
+  tail.k = args.shape.k % kStepK;
   // Where all of K stays in the cache, so do the sums of one panel better than those of eight.
   const bool all_k = smaller(args.m, kAmxBlockRows) * args.shape.k <= kAmxResident;
   const int64_t group = all_k ? 1 : kAmxBlockPanels;

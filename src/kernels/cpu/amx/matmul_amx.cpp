@@ -36,6 +36,7 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kF8x32>(table);
   fill<PackedKind::kF8x128>(table);
   table->integers_as_bf16 = true;
+  table->bf16_factor = amx::kActivationFactor;
   table->row_block = amx::kAmxBlockRows;
 }
 

@@ -144,7 +144,7 @@ struct TileShape {
   static QUIRE_INLINE void start(const TileOutput& out) {
     out.first ? zero() : load(out.carry, kCarryBytes);
   }
-  // factor: of the sums, 1 or kUnscale.
+  // factor: of the sums, a power of two.
   static QUIRE_INLINE void finish(const TileOutput& out, int64_t rows, float factor) {
     if (!out.last) return store(out.carry, kCarryBytes);
     const bool plain = !out.bias && !out.accumulate && out.columns >= 16 * kStrips;

@@ -7,10 +7,12 @@
 // A code becomes f16 in the mantissa of 2^10: 1024 + code, or 1024 + 16 code for a high nibble; the
 // subtraction of zero is exact. The bits of w16, shifted right by 3 behind the sign, are a bf16 of
 // w16 * 2^-112 (f16 counts its exponent from 2^-15, bf16 from 2^-127), so no exponent is computed:
-// tiles have weights times kWeightScale, and sums are multiplied by its inverse at the end. What
-// that costs: weights below 2^-22 count as zero, those above 2^8 as about 2^8.
-// For 512 weights of 4 bits some 100 vector operations, 50 cycles (conversion by way of f32 took
-// 130): faster than the memory delivers them to a core.
+// tiles have weights times 2^-104. Sums of those would be subnormal, which the tile unit flushes to
+// zero, where outputs are below 2^-22; so activations come times kActivationFactor, 2^64, and
+// sums are multiplied by 2^40 at the end: |activations| below 2^63, outputs from 2^-86 on.
+// Weights below 2^-22 count as zero, those above 2^8 as about 2^8; NaN and infinities among scales
+// become numbers of that size. For 512 weights of 4 bits some 100 vector operations, 50 cycles
+// (conversion by way of f32 took 130): faster than the memory delivers them to a core.
 #pragma once
 
 #include "kernels/cpu/amx/tiles.h"
@@ -18,7 +20,8 @@
 
 namespace quire::QUIRE_ISA {
 
-inline constexpr float kUnscale = 0x1p104f;  // 1 / kWeightScale, 2^(112 - 8)
+inline constexpr float kWeightUnscale = 0x1p104f;  // 2^(112 - 8)
+inline constexpr float kActivationFactor = 0x1p64f;
 
 // 16 numbers times 2^8 as f16, each twice: what a pair of k is multiplied by.
 QUIRE_INLINE __m512h scaled_halves(F32 x) {

@@ -120,8 +120,10 @@ void quantize_row(const float* x, std::int64_t k, std::int64_t padded_k, std::in
   }
 }
 
-void round_row_bf16(const float* x, std::int64_t k, std::int64_t padded_k, std::uint16_t* out) {
-  for (std::int64_t i = 0; i < padded_k; ++i) out[i] = i < k ? f32_to_bf16(x[i]) : std::uint16_t{0};
+void round_row_bf16(const float* x, std::int64_t k, std::int64_t padded_k, float factor,
+                    std::uint16_t* out) {
+  for (std::int64_t i = 0; i < padded_k; ++i)
+    out[i] = i < k ? f32_to_bf16(x[i] * factor) : std::uint16_t{0};
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ void multiply_tiles(const MatmulArgs& args) {
         }
         acc = std::fma(bf16_to_f32(a[k]), w, acc);
       }
-      ref::store(args, row, n, acc);
+      ref::store(args, row, n, acc * args.unscale);
     }
   }
 }
@@ -80,6 +80,7 @@ void multiply_tiles(const MatmulArgs& args) {
 
 void fill_matmul_ref_tiles(MatmulKernels* table) {
   table->integers_as_bf16 = true;
+  table->bf16_factor = 0x1p64f;
   for (int kind = 0; kind < kNumPackedKinds; ++kind) {
     if (is_block_kind(static_cast<PackedKind>(kind)))
       table->matmul[kind][static_cast<int>(ActForm::kBF16)] = multiply_tiles;

@@ -49,10 +49,12 @@ inline void quantize_row(const float* x, int64_t k, int64_t padded_k, int8_t* q,
   }
 }
 
-inline void round_row_bf16(const float* x, int64_t k, int64_t padded_k, uint16_t* out) {
+inline void round_row_bf16(const float* x, int64_t k, int64_t padded_k, float factor,
+                           uint16_t* out) {
+  const F32 by = set1(factor);
   for (int64_t i = 0; i < padded_k; i += 16) {
     const int64_t want = padded_k - i;
-    store_bf16_n(out + i, load_until(x, i, k), want < 16 ? static_cast<int>(want) : 16);
+    store_bf16_n(out + i, mul(load_until(x, i, k), by), want < 16 ? static_cast<int>(want) : 16);
   }
 }
 
