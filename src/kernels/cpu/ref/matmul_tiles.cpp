@@ -32,48 +32,58 @@ float tile_weight(float w16) {
   return std::ldexp(bf16_to_f32(rounded), 104);
 }
 
-float integer_weight(PackedKind kind, const std::uint8_t* unit, int lane, const ref::Group& group,
-                     int k) {
-  const float scale = round_f16(256.0 * static_cast<double>(group.scale[k / (32 / group.parts)]));
-  int code = group.code[k];
-  double w = 0;
-  if (is_g8_kind(kind))
-    code += 128 - unit[32 + lane];
-  else if (ref::has_min(kind))
-    w = static_cast<double>(round_f16(256.0 * static_cast<double>(group.min)));
-  return tile_weight(round_f16(w + static_cast<double>(code) * static_cast<double>(scale)));
+constexpr int kStep = 32;           // k that are decoded at a time
+constexpr std::int64_t kRows = 16;  // rows that share them
+
+// The weights of 32 k of one output; g: their number inside the unit.
+void integer_weights(PackedKind kind, const std::uint8_t* unit, int g, int lane, float* w) {
+  const ref::Group group = ref::decode_group(kind, unit, g, lane);
+  float scale[2];
+  for (int part = 0; part < group.parts; ++part)
+    scale[part] = round_f16(256.0 * static_cast<double>(group.scale[part]));
+  const bool zero_point = is_g8_kind(kind);
+  const bool has_min = ref::has_min(kind) && !zero_point;
+  const double min =
+      has_min ? static_cast<double>(round_f16(256.0 * static_cast<double>(group.min))) : 0.0;
+  for (int k = 0; k < kStep; ++k) {
+    const int code = group.code[k] + (zero_point ? 128 - unit[32 + lane] : 0);
+    const auto by = static_cast<double>(scale[k / (kStep / group.parts)]);
+    w[k] = tile_weight(round_f16(min + static_cast<double>(code) * by));
+  }
 }
-float float8_weight(const std::uint8_t* unit, int k, int lane) {
+void float8_weights(const std::uint8_t* unit, int g, int lane, float* w) {
   const float scale = round_f16(256.0 * static_cast<double>(ref::float8_scale(unit, lane)));
-  const auto value = static_cast<double>(ref::float8_value(unit, k, lane));
-  return tile_weight(round_f16(value * static_cast<double>(scale)));
+  for (int k = 0; k < kStep; ++k) {
+    const auto value = static_cast<double>(ref::float8_value(unit, g * kStep + k, lane));
+    w[k] = tile_weight(round_f16(value * static_cast<double>(scale)));
+  }
+}
+
+void multiply_channel(const MatmulArgs& args, std::int64_t n, std::int64_t row, std::int64_t rows) {
+  const PackedKind kind = args.shape.kind;
+  const int groups = packed_kind_info(kind).unit_k / kStep;
+  const ref::Channel channel = ref::find_channel(args, n);
+  const auto* a = static_cast<const std::uint16_t*>(args.a) + row * args.a_stride;
+  float acc[kRows] = {}, w[kStep];
+  for (std::int64_t g = 0; g < args.shape.units() * groups; ++g) {
+    const std::uint8_t* unit = channel.unit + g / groups * channel.unit_stride;
+    const int inside = static_cast<int>(g % groups);
+    is_float8_kind(kind) ? float8_weights(unit, inside, channel.lane, w)
+                         : integer_weights(kind, unit, inside, channel.lane, w);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (int k = 0; k < kStep; ++k)
+        acc[r] = std::fma(bf16_to_f32(a[r * args.a_stride + g * kStep + k]), w[k], acc[r]);
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) ref::store(args, row + r, n, acc[r] * args.unscale);
 }
 
 void multiply_tiles(const MatmulArgs& args) {
-  const PackedKind kind = args.shape.kind;
-  const int unit_k = packed_kind_info(kind).unit_k;
   const std::int64_t begin = args.panel_begin * kPanelStrips * kStrip;
   const std::int64_t end = args.panel_end * kPanelStrips * kStrip;
-  for (std::int64_t n = begin; n < end && n < args.shape.n; ++n) {
-    const ref::Channel channel = ref::find_channel(args, n);
-    for (std::int64_t row = 0; row < args.m; ++row) {
-      const auto* a = static_cast<const std::uint16_t*>(args.a) + row * args.a_stride;
-      float acc = 0;
-      for (std::int64_t k = 0; k < args.shape.padded_k(); ++k) {
-        const std::uint8_t* unit = channel.unit + k / unit_k * channel.unit_stride;
-        const int inside = static_cast<int>(k % unit_k);
-        float w;
-        if (is_float8_kind(kind)) {
-          w = float8_weight(unit, inside, channel.lane);
-        } else {
-          const ref::Group group = ref::decode_group(kind, unit, inside / 32, channel.lane);
-          w = integer_weight(kind, unit, channel.lane, group, inside % 32);
-        }
-        acc = std::fma(bf16_to_f32(a[k]), w, acc);
-      }
-      ref::store(args, row, n, acc * args.unscale);
-    }
-  }
+  for (std::int64_t n = begin; n < end && n < args.shape.n; ++n)
+    for (std::int64_t row = 0; row < args.m; row += kRows)
+      multiply_channel(args, n, row, args.m - row < kRows ? args.m - row : kRows);
 }
 
 }  // namespace
