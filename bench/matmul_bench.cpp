@@ -45,6 +45,7 @@ struct Options {
   std::vector<std::string> types, models;
   std::vector<std::int64_t> rows = {1, 2, 4, 8, 16, 32, 64, 512};
   bool each = false, gmacs = false, peaks = false;
+  std::size_t read_mb = 256;
   double seconds = 0.25;
 };
 
@@ -168,10 +169,10 @@ void bench_model(CpuBackend& backend, const MatmulKernels& kernels, DType type, 
 }
 
 // The machine's roofline as one line of JSON.
-int print_peaks() {
+int print_peaks(std::size_t read_bytes) {
   if (const auto table = select_kernels("auto"); !table) return 1;  // asks for the tile registers
   const int threads = read_cpu_topology().usable_threads;
-  const Peaks peaks = measure_peaks(threads);
+  const Peaks peaks = measure_peaks(threads, read_bytes);
   std::printf("{\"threads\": %d", threads);
   const auto print = [](const char* suffix, const DotPeaks& p) {
     std::printf(
@@ -187,7 +188,7 @@ int print_peaks() {
 }
 
 int run(const Options& options) {
-  if (options.peaks) return print_peaks();
+  if (options.peaks) return print_peaks(options.read_mb << 20);
   const auto backend = make_cpu_backend({options.kernels, options.threads, ComputeDType::kAuto});
   if (!backend) {
     std::fprintf(stderr, "%s\n", backend.error().message.c_str());
@@ -229,6 +230,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Of measuring per figure, at least");
   app.add_flag("--each", options.each, "Each product by itself too");
   app.add_flag("--gmacs", options.gmacs, "10^9 multiply-adds per second in place of fractions");
+  app.add_option("--read-mb", options.read_mb, "MiB that --peaks reads for the read bandwidth");
   app.add_flag("--peaks", options.peaks, "Print the machine's roofline only");
   CLI11_PARSE(app, argc, argv);
   return quire::bench::run(options);

@@ -117,13 +117,12 @@ void read_all(const std::byte* begin, const std::byte* end) {
 }
 
 // Every thread reads its part of one buffer several times; the best pass of all together counts.
-double read_bandwidth(int threads) {
-  constexpr std::size_t kBytes = 256u << 20;
-  Buffer buffer(kBytes);
-  std::memset(buffer.data(), 1, kBytes);
+double read_bandwidth(int threads, std::size_t bytes) {
+  Buffer buffer(bytes);
+  std::memset(buffer.data(), 1, bytes);
   const double seconds = best_seconds([&] {
     std::vector<std::thread> readers;
-    const std::size_t part = kBytes / static_cast<std::size_t>(threads) / 512 * 512;
+    const std::size_t part = bytes / static_cast<std::size_t>(threads) / 512 * 512;
     for (int t = 0; t < threads; ++t)
       readers.emplace_back([&, t] {
         const std::byte* begin = buffer.data() + static_cast<std::size_t>(t) * part;
@@ -131,7 +130,7 @@ double read_bandwidth(int threads) {
       });
     for (std::thread& reader : readers) reader.join();
   });
-  return 4.0 * static_cast<double>(kBytes) / seconds / 1e9;
+  return 4.0 * static_cast<double>(bytes) / seconds / 1e9;
 }
 
 // `threads` threads run `loop` at once, each `macs` multiply-adds. Each stays on a processor of its
@@ -178,11 +177,11 @@ DotPeaks dot_peaks([[maybe_unused]] int threads) {
 
 }  // namespace
 
-Peaks measure_peaks(int threads) {
+Peaks measure_peaks(int threads, std::size_t read_bytes) {
   Peaks peaks;
   static_cast<DotPeaks&>(peaks) = dot_peaks(1);
   peaks.all = threads == 1 ? static_cast<DotPeaks>(peaks) : dot_peaks(threads);
-  peaks.read_gb_per_s = read_bandwidth(threads);
+  peaks.read_gb_per_s = read_bandwidth(threads, read_bytes);
   return peaks;
 }
 

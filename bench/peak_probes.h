@@ -2,6 +2,8 @@
 // all together (two hyperthreads of a core share its units), and the read bandwidth of all together.
 #pragma once
 
+#include <cstddef>
+
 namespace quire::bench {
 
 // 10^9 multiply-adds per second; 0 where the machine lacks the instruction.
@@ -10,8 +12,9 @@ struct DotPeaks {
 };
 struct Peaks : DotPeaks {     // of one thread
   DotPeaks all;               // of `threads` at once
-  double read_gb_per_s = 0;   // all `threads`, a buffer of 256 MiB each pass
+  double read_gb_per_s = 0;   // all `threads`, a buffer of read_bytes each pass
 };
-Peaks measure_peaks(int threads);
+// read_bytes: as many as what is measured reads, since a last-level cache may hold more than 256 MiB.
+Peaks measure_peaks(int threads, std::size_t read_bytes = 256u << 20);
 
 }  // namespace quire::bench

@@ -39,13 +39,14 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def roofline(probes=3):
+def roofline(read_bytes, probes=3):
     """Peaks by the project's own probes: 10^9 multiply-adds per second of one thread and of all, read rate of all; the
-    best of some probes, since what others do at that moment only lowers them."""
+    best of some probes, since what others do at that moment only lowers them. read_bytes: of the model's weights, which a
+    last-level cache may hold or not."""
     probe = ROOT / "build" / "bench" / "matmul_bench"
     if not probe.exists():
         raise BenchError(f"{probe} is missing: run `make build`")
-    found = [json.loads(subprocess.run([probe, "--peaks"], capture_output=True, text=True, check=True).stdout) for _ in range(probes)]
+    found = [json.loads(subprocess.run([probe, "--peaks", "--read-mb", str(min(max(read_bytes >> 20, 64), 4096))], capture_output=True, text=True, check=True).stdout) for _ in range(probes)]
     return {name: max(each[name] for each in found) for name in found[0]}
 
 
