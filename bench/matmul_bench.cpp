@@ -117,12 +117,11 @@ double seconds_per_product(CpuBackend& backend, const Layers& layers, const Prod
 
 double peak_of(const MatmulKernels& kernels, DType type, const DotPeaks& peaks) {
   const PackedKind kind = packed_kind_for(type, ComputeDType::kAuto);
-  if (kernels.integers_as_bf16) return peaks.amx_bf16;
-  switch (act_form_for(kind, ComputeDType::kAuto)) {
+  switch (kernels.act_form(kind, ComputeDType::kAuto)) {
     case ActForm::kInt8:
       return peaks.vpdpbusd;
     case ActForm::kBF16:
-      return peaks.vdpbf16ps;
+      return kernels.integers_as_bf16 ? peaks.amx_bf16 : peaks.vdpbf16ps;
     default:
       return peaks.fma;
   }

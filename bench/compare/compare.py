@@ -90,7 +90,8 @@ def main():
     for name in args.models:
         model = models.find(name)
         for section in args.sections:
-            peaks = machine.roofline(int(model.facts["weight_bytes"]))  # of now: the memory of virtual machines has days of half its speed
+            # Of now: the memory of virtual machines has days of half its speed.
+            peaks = machine.roofline(int(model.facts["weight_bytes"]))
             print(f"{section}: {model.name}; peaks: {peaks}", flush=True)
             run = Run(model, args, peaks, results)
             run.versions["Quire"] = f"{engines.Quire(model, args.threads).version()}, commit {machine.commit()}"

@@ -46,7 +46,8 @@ def roofline(read_bytes, probes=3):
     probe = ROOT / "build" / "bench" / "matmul_bench"
     if not probe.exists():
         raise BenchError(f"{probe} is missing: run `make build`")
-    found = [json.loads(subprocess.run([probe, "--peaks", "--read-mb", str(min(max(read_bytes >> 20, 64), 4096))], capture_output=True, text=True, check=True).stdout) for _ in range(probes)]
+    command = [probe, "--peaks", "--read-mb", str(min(max(read_bytes >> 20, 64), 4096))]
+    found = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(probes)]
     return {name: max(each[name] for each in found) for name in found[0]}
 
 

@@ -15,6 +15,7 @@ namespace {
 
 using testing_support::attend;
 using testing_support::Cache;
+using testing_support::LatentProblem;
 using testing_support::random_floats;
 using testing_support::reference;
 using testing_support::same_bits;
@@ -154,29 +155,11 @@ TEST_F(AmxAttention, ValuesInsideOfKeysEqualACopyOfThem) {
   };
   for (const Sizes& sizes : {Sizes{14, 10, 8, 5}, Sizes{72, 64, 32, 1}, Sizes{37, 33, 24, 21},
                              Sizes{576, 512, 32, 9}, Sizes{576, 512, 40, 1}}) {
-    constexpr std::int64_t kFirst = 77;
-    constexpr std::int32_t kHeads = 3;
-    const std::int64_t positions = kFirst + sizes.rows;
-    Cache copied(positions, sizes.block_size, sizes.head_dim, sizes.v_head_dim, DType::kBF16);
-    Cache inside(positions, sizes.block_size, sizes.head_dim, 0, DType::kBF16);
-    const auto k = random_floats(positions * sizes.head_dim, 11);
-    for (std::int64_t pos = 0; pos < positions; ++pos) {
-      const float* const row = k.data() + pos * sizes.head_dim;
-      copied.store(reference(), row, row, 1, pos);
-    }
-    inside.head.v_head_dim = sizes.v_head_dim;
-    inside.head.v_in_k = true;
-    const auto q = random_floats(std::int64_t{sizes.rows} * kHeads * sizes.head_dim, 31);
-    AttentionItem item;
-    item.kv = copied.head;
-    item.q = q.data();
-    item.q_stride = std::int64_t{kHeads} * sizes.head_dim;
-    item.rows = sizes.rows;
-    item.heads = kHeads;
-    item.first_pos = kFirst;
-    item.scale = 0.05f;
+    LatentProblem problem(sizes.head_dim, sizes.v_head_dim, sizes.block_size, sizes.rows,
+                          DType::kBF16, 0.05f);
+    AttentionItem& item = problem.item;
     const auto expected = attend(*amx_kernels(), item);
-    item.kv = inside.head;
+    item.kv = problem.inside.head;
     EXPECT_TRUE(same_bits(attend(*amx_kernels(), item), expected)) << sizes.head_dim;
     const auto exact = attend(reference(), item);
     for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(expected[i], exact[i], 2e-5f);

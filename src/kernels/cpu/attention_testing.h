@@ -55,6 +55,37 @@ struct Cache {
   }
 };
 
+// Latent attention: V is the first part of K, in `inside`; `copied` has it once more by itself. The
+// item reads `copied`.
+struct LatentProblem {
+  static constexpr std::int64_t kFirst = 77;
+  static constexpr std::int32_t kHeads = 3;
+  Cache copied, inside;
+  std::vector<float> q;
+  AttentionItem item;
+
+  LatentProblem(std::int32_t head_dim, std::int32_t v_head_dim, std::int32_t block_size,
+                std::int32_t rows, DType dtype, float scale)
+      : copied(kFirst + rows, block_size, head_dim, v_head_dim, dtype),
+        inside(kFirst + rows, block_size, head_dim, 0, dtype),
+        q(random_floats(std::int64_t{rows} * kHeads * head_dim, 31)) {
+    const auto k = random_floats((kFirst + rows) * head_dim, 11);
+    for (std::int64_t pos = 0; pos < kFirst + rows; ++pos) {
+      const float* const row = k.data() + pos * head_dim;
+      copied.store(reference(), row, row, 1, pos);
+    }
+    inside.head.v_head_dim = v_head_dim;
+    inside.head.v_in_k = true;
+    item.kv = copied.head;
+    item.q = q.data();
+    item.q_stride = std::int64_t{kHeads} * head_dim;
+    item.rows = rows;
+    item.heads = kHeads;
+    item.first_pos = kFirst;
+    item.scale = scale;
+  }
+};
+
 // The result of all spans, merged and finished.  [rows * heads, v_head_dim]
 inline std::vector<float> attend(const VectorKernels& kernels, AttentionItem item) {
   const auto vectors = static_cast<std::size_t>(item.rows * item.heads);

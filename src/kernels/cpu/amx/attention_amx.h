@@ -17,9 +17,6 @@
 
 namespace quire::QUIRE_ISA {
 
-// Tile instructions do not say which memory they read and write.
-QUIRE_INLINE void order_memory() { asm volatile("" ::: "memory"); }
-
 // The exponentials of a step, a few rows at a time, spread over `slots` calls.
 struct SpreadExponentials {
   const AmxAttention& a;
@@ -50,7 +47,7 @@ static void pack_step_keys(const AmxAttention& a, const AmxStep& step, int64_t s
   const TilePlaces& places = *step.places;
   halves_in_blocks(a.item.kv) ? pack_keys<true>(a.item.kv, places.at, 32 * s, k)
                               : pack_keys<false>(a.item.kv, places.at, 32 * s, k);
-  order_memory();
+  tile_fence();
 }
 static void pack_step_values(const AmxAttention& a, const AmxStep& step, int64_t half, int64_t tile,
                              int64_t tiles, uint16_t* v) {
@@ -63,13 +60,13 @@ static void pack_step_values(const AmxAttention& a, const AmxStep& step, int64_t
   } else {
     pack_values_from_keys<false>(kv, places.at, half, 16 * tile, tiles, places.seen, v);
   }
-  order_memory();
+  tile_fence();
 }
 
 // Scores of a step: tiles 0-3, sixteen keys each; 4, 5: queries; 6, 7: keys.
 template <class Work>
 QUIRE_INLINE void step_scores(const AmxAttention& a, const AmxStep& step, Work& work) {
-  order_memory();
+  tile_fence();
   const uint16_t* q = a.q + step.block * a.k_steps * 2 * kTileHalves;
   _tile_zero(0);
   _tile_zero(1);
@@ -103,7 +100,7 @@ QUIRE_INLINE void step_scores(const AmxAttention& a, const AmxStep& step, Work& 
   _tile_stored(1, scores + 16, kStride);
   _tile_stored(2, scores + 32, kStride);
   _tile_stored(3, scores + 48, kStride);
-  order_memory();
+  tile_fence();
 }
 
 // Adds the values of kTiles sixteens of dimensions: tiles 0-3; 4, 5: exponentials; 6, 7: values.
@@ -157,15 +154,15 @@ static void rescale_rows(const AmxAttention& a, const AmxStep& step) {
 }
 template <class Work>
 QUIRE_INLINE void step_values(const AmxAttention& a, const AmxStep& step, Work& work) {
-  order_memory();
+  tile_fence();
   if (step.data->rescale != 0) rescale_rows(a, step);
-  order_memory();
+  tile_fence();
   int64_t tile = 0;
   for (; tile + 4 <= a.v_tiles; tile += 4) add_values<4>(a, step, tile, work);
   if (a.v_tiles - tile == 3) add_values<3>(a, step, tile, work);
   if (a.v_tiles - tile == 2) add_values<2>(a, step, tile, work);
   if (a.v_tiles - tile == 1) add_values<1>(a, step, tile, work);
-  order_memory();
+  tile_fence();
 }
 
 // Steps in order: tile by tile, in each the blocks that see any of its keys.
@@ -244,7 +241,7 @@ QUIRE_INLINE void configure_attention_tiles(int64_t rows) {
     config.row_bytes[t] = 64;
     config.rows[t] = static_cast<uint8_t>(t < 6 ? rows : 16);
   }
-  asm volatile("ldtilecfg %0" ::"m"(config));
+  load_tile_config(config);
 }
 
 static void amx_attention_span(const AttentionItem& item, const SoftmaxState& state) {

@@ -55,6 +55,9 @@ struct alignas(64) TileConfig {
   uint16_t row_bytes[16] = {};
   uint8_t rows[16] = {};
 };
+QUIRE_INLINE void load_tile_config(const TileConfig& config) {
+  asm volatile("ldtilecfg %0" ::"m"(config));  // GCC's _tile_loadconfig names 8 of the 64 bytes
+}
 // For `rows` rows, 1..32: the shape is tall from 17 on.
 QUIRE_INLINE void configure_tiles(int64_t rows) {
   const bool tall = rows > kTileRows;
@@ -65,7 +68,7 @@ QUIRE_INLINE void configure_tiles(int64_t rows) {
     config.row_bytes[t] = 64;
     config.rows[t] = static_cast<uint8_t>(count);
   }
-  asm volatile("ldtilecfg %0" ::"m"(config));  // GCC's _tile_loadconfig names 8 of the 64 bytes
+  load_tile_config(config);
 }
 
 // bf16 weights in the form of tiles: that of a step and a strip has 16 rows, pairs of k, each of 16

@@ -23,12 +23,13 @@ namespace quire::QUIRE_ISA {
 inline constexpr float kWeightUnscale = 0x1p104f;  // 2^(112 - 8)
 inline constexpr float kActivationFactor = 0x1p64f;
 
-// 16 numbers times 2^8 as f16, each twice: what a pair of k is multiplied by.
-QUIRE_INLINE __m512h scaled_halves(F32 x) {
-  const __m256i h = narrow_f16(mul(x, set1(256.0f)).v);
-  const __m512i wide = _mm512_cvtepu16_epi32(h);
+// 16 numbers as f16, each twice: for a pair of k of each output.
+QUIRE_INLINE __m512h twice_f16(F32 x) {
+  const __m512i wide = _mm512_cvtepu16_epi32(narrow_f16(x.v));
   return _mm512_castsi512_ph(_mm512_or_si512(wide, _mm512_slli_epi32(wide, 16)));
 }
+// What a pair of k is multiplied by.
+QUIRE_INLINE __m512h scaled_halves(F32 x) { return twice_f16(mul(x, set1(256.0f))); }
 QUIRE_INLINE __m512h halves(int x) { return _mm512_set1_ph(static_cast<_Float16>(x)); }
 
 QUIRE_INLINE __m512i as_bf16(__m512h w) {
@@ -70,9 +71,7 @@ QUIRE_INLINE void store_pair(uint8_t* tile, int pair, __m512i weights) {
 
 // Zero points [16] bytes as 1024 + factor * zero.
 QUIRE_INLINE __m512h zeros_of(const uint8_t* zero, float factor) {
-  const __m256i h = narrow_f16(fma(from_u8(zero), set1(factor), set1(1024.0f)).v);
-  const __m512i wide = _mm512_cvtepu16_epi32(h);
-  return _mm512_castsi512_ph(_mm512_or_si512(wide, _mm512_slli_epi32(wide, 16)));
+  return twice_f16(fma(from_u8(zero), set1(factor), set1(1024.0f)));
 }
 
 // Kinds of nibbles alone: quad j in the low ones, j + 4 in the high ones of the same bytes.
