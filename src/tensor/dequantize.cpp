@@ -245,6 +245,8 @@ bool is_dequantizable(DType dtype) {
     case DType::kQ4_K:
     case DType::kQ5_K:
     case DType::kQ6_K:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
     case DType::kMXFP4:
     case DType::kG4_32:
     case DType::kG4_64:

@@ -79,20 +79,6 @@ void to_q6(const std::byte* row, std::int64_t columns, std::byte* out) {
   }
 }
 
-void iq4_to_q8(const std::byte* row, std::int64_t columns, std::byte* out) {
-  constexpr std::int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                       1,    13,   25,  38,  53,  69,  89,  113};
-  for (std::int64_t i = 0; i < columns / 32; ++i) {
-    const auto from = read_block<BlockIQ4_NL>(row, i);
-    BlockQ8_0 to{from.d, {}};
-    for (int j = 0; j < 16; ++j) {
-      to.qs[j] = kLevels[from.qs[j] & 15];
-      to.qs[j + 16] = kLevels[from.qs[j] >> 4];
-    }
-    write_block(to, out, i);
-  }
-}
-
 // Ternary values are whole multiples of the block's d, found by decoding with d = 1.
 template <class From>
 void ternary_to_q4(DType stored, const std::byte* row, std::int64_t columns, std::byte* out) {
@@ -141,8 +127,6 @@ DType lossless_target(DType stored) {
     case DType::kQ3_K:
     case DType::kIQ3_S:
       return DType::kQ6_K;
-    case DType::kIQ4_NL:
-      return DType::kQ8_0;
     case DType::kTQ1_0:
     case DType::kTQ2_0:
       return DType::kQ4_0;
@@ -166,8 +150,6 @@ void convert_row(DType stored, const std::byte* row, std::int64_t columns, std::
       return to_q6<BlockQ3_K>(row, columns, out);
     case DType::kIQ3_S:
       return to_q6<BlockIQ3_S>(row, columns, out);
-    case DType::kIQ4_NL:
-      return iq4_to_q8(row, columns, out);
     case DType::kTQ1_0:
       return ternary_to_q4<BlockTQ1_0>(stored, row, columns, out);
     case DType::kTQ2_0:

@@ -61,6 +61,9 @@ Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed)
       case DType::kQ6_K:
         put_half(i * block + block - 2, value / 1000);
         break;
+      case DType::kIQ4_XS:
+        put_half(i * block, value / 4000);
+        break;
       case DType::kG4_128:
         put_half(i * block, value / 8);
         m.bytes[static_cast<std::size_t>(i * block + 2)] = static_cast<std::byte>(generator() % 17);
@@ -141,7 +144,7 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   const auto x = random_floats(kRows * kK, 7);
   for (const KernelTable* table : available_kernels()) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0,
-                              DType::kQ5_K, DType::kG4_128, DType::kG8_64}) {
+                              DType::kQ5_K, DType::kIQ4_XS, DType::kG4_128, DType::kG8_64}) {
       for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
         const Matrix m = random_matrix(dtype, kN, kK, 8),
                      m2 = random_matrix(DType::kQ8_0, 40, kK, 9);

@@ -54,6 +54,19 @@ void set_half(std::byte* p, float f) {
   const std::uint16_t h = f32_to_f16(f);
   std::memcpy(p, &h, 2);
 }
+// A scale that makes weights of about 1.
+float scale_size(DType stored) {
+  switch (stored) {
+    case DType::kQ8_0:
+    case DType::kIQ4_NL:
+      return 0.01f;
+    case DType::kQ6_K:
+    case DType::kIQ4_XS:
+      return 0.0003f;
+    default:
+      return 0.05f;
+  }
+}
 // A stored matrix of random blocks (scales of a sane size) or numbers.
 std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t k,
                                       Random& random) {
@@ -75,7 +88,7 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
   const std::int64_t block = dtype_info(stored).block_bytes;
   const bool second = stored == DType::kQ4_1 || stored == DType::kQ5_1 || stored == DType::kQ4_K ||
                       stored == DType::kQ5_K;
-  const float size = stored == DType::kQ8_0 ? 0.01f : stored == DType::kQ6_K ? 0.0003f : 0.05f;
+  const float size = scale_size(stored);
   const bool float8 = stored == DType::kF8_32 || stored == DType::kF8_128;
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(block)) {
     if (float8) {
@@ -240,16 +253,18 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
   }
 }
 
+constexpr DType kBlockTypes[] = {
+    DType::kQ8_0,   DType::kQ4_0,   DType::kQ4_1,   DType::kQ5_0,   DType::kQ5_1,   DType::kQ4_K,
+    DType::kQ5_K,   DType::kQ6_K,   DType::kMXFP4,  DType::kIQ4_NL, DType::kIQ4_XS, DType::kG4_32,
+    DType::kG4_64,  DType::kG4_128, DType::kG4_256, DType::kG8_32,  DType::kG8_64,  DType::kG8_128,
+    DType::kG8_256, DType::kF8_32,  DType::kF8_128};
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (DType stored : {DType::kF32, DType::kF16, DType::kBF16})
     for (ComputeDType compute :
          {ComputeDType::kAuto, ComputeDType::kFloat32, ComputeDType::kFloat16})
       cases.push_back({stored, compute});
-  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4, DType::kG4_32,
-                       DType::kG4_64, DType::kG4_128, DType::kG4_256, DType::kG8_32, DType::kG8_64,
-                       DType::kG8_128, DType::kG8_256, DType::kF8_32, DType::kF8_128})
+  for (DType stored : kBlockTypes)
     for (ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32})
       cases.push_back({stored, compute});
   return cases;
@@ -454,10 +469,7 @@ TEST(QuantizeRow, ErrorIsHalfAStep) {
 }
 
 TEST(PackedShape, SizesStayWithinTheFile) {
-  for (DType stored : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4, DType::kG4_32,
-                       DType::kG4_64, DType::kG4_128, DType::kG4_256, DType::kG8_32, DType::kG8_64,
-                       DType::kG8_128, DType::kG8_256, DType::kF8_32, DType::kF8_128}) {
+  for (DType stored : kBlockTypes) {
     const PackedShape shape{packed_kind_for(stored, ComputeDType::kAuto), 640, 1024};
     EXPECT_LE(static_cast<double>(shape.bytes()),
               1.03 * static_cast<double>(640 * row_bytes(stored, 1024)))

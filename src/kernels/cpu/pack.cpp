@@ -68,7 +68,7 @@ void pack_q8(const Byte* block, int lane, Byte* unit) {
     put_quad(unit + j * 64 + lane * 4, quad_at(block + 2 + 4 * j) ^ 0x80808080u);  // q + 128
   put_half(unit + 512, lane, half_at(block));
 }
-// Q4_0 and Q4_1: their nibbles stand as the packed ones do.
+// Q4_0, Q4_1 and IQ4_NL: their nibbles stand as the packed ones do.
 void pack_q4(const Byte* block, bool has_min, int lane, Byte* unit) {
   const Byte* qs = block + (has_min ? 4 : 2);
   for (int j = 0; j < 4; ++j) std::memcpy(unit + j * 64 + lane * 4, qs + 4 * j, 4);
@@ -131,6 +131,18 @@ void pack_mx4(const Byte* block, int lane, Byte* unit) {
   for (int j = 0; j < 4; ++j) std::memcpy(unit + j * 64 + lane * 4, block + 1 + 4 * j, 4);
   unit[256 + lane] = block[0] < 2 ? Byte{1} : block[0];  // 1 packs to a scale of 0
 }
+// Eight groups of nibbles as in IQ4_NL.
+void pack_iq4xs(const Byte* block, int lane, Byte* unit) {
+  const Byte *scales_high = block + 2, *scales_low = block + 4, *qs = block + 8;
+  put_half(unit, lane, half_at(block));
+  for (int g = 0; g < 8; ++g) {
+    Byte* group = unit + 32 + g * 272;
+    for (int j = 0; j < 4; ++j) std::memcpy(group + j * 64 + lane * 4, qs + g * 16 + 4 * j, 4);
+    const int low = scales_low[g / 2] >> (g % 2 * 4) & 15;
+    const int high = scales_high[g / 4] >> (g % 4 * 2) & 3;
+    group[256 + lane] = static_cast<Byte>((low | high << 4) - 32);
+  }
+}
 // Scale and zero point of the whole unit, then groups of 32.
 void pack_g4(const Byte* block, int groups, int lane, Byte* unit) {
   put_half(unit, lane, half_at(block));
@@ -169,6 +181,7 @@ void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
     case PackedKind::kQ8:
       return pack_q8(block, lane, unit);
     case PackedKind::kQ4Sym:
+    case PackedKind::kIq4Nl:
       return pack_q4(block, false, lane, unit);
     case PackedKind::kQ4Min:
       return pack_q4(block, true, lane, unit);
@@ -184,6 +197,8 @@ void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
       return pack_q6k(block, lane, unit);
     case PackedKind::kMx4:
       return pack_mx4(block, lane, unit);
+    case PackedKind::kIq4Xs:
+      return pack_iq4xs(block, lane, unit);
     default:
       break;
   }

@@ -23,6 +23,8 @@
 //                 are bits 4-5 of quad j; i8 sc[2][16], one per 16 k }   scale d*sc, zero 32
 // kMx4      32    nibbles: numbers of E2M1 values, doubled; u8 e[16]
 //                 scale 2^(e-128), 0 for e below 2 (no weight that counts)
+// kIq4Nl    32    nibbles: numbers of IQ4's sixteen levels; f16 scale[16]
+// kIq4Xs   256    f16 d[16]; 8 x { nibbles as in kIq4Nl; i8 sc[16] }             scale d*sc
 // kG4xU      U    f16 scale[16]; u8 zero[16], at most 16; U/32 x nibbles         zero zero[l]
 // kG8xU      U    f16 scale[16]; u8 zero[16]; U/32 x u8 [8 quads][16][4 k] = q
 //                 zero 128, min scale*(128-zero)
@@ -48,6 +50,8 @@ enum class PackedKind : std::uint8_t {
   kQ5K,
   kQ6K,
   kMx4,
+  kIq4Nl,
+  kIq4Xs,
   kG4x32,
   kG4x64,
   kG4x128,
@@ -59,7 +63,7 @@ enum class PackedKind : std::uint8_t {
   kF8x32,
   kF8x128,
 };
-inline constexpr int kNumPackedKinds = 22;
+inline constexpr int kNumPackedKinds = 24;
 inline constexpr int kStrip = 16;       // output channels of a strip
 inline constexpr int kPanelStrips = 4;  // strips of a full panel
 inline constexpr int kActGroup = 32;    // k per activation scale (int8 activations)

@@ -25,6 +25,8 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kQ5K>(table);
   fill<PackedKind::kQ6K>(table);
   fill<PackedKind::kMx4>(table);
+  fill<PackedKind::kIq4Nl>(table);
+  fill<PackedKind::kIq4Xs>(table);
   fill<PackedKind::kG4x32>(table);
   fill<PackedKind::kG4x64>(table);
   fill<PackedKind::kG4x128>(table);

@@ -118,7 +118,7 @@ QUIRE_INLINE void unpack_bytes(const PackedGroup<kind>& group, uint8_t* tile) {
 template <PackedKind kind>
 [[gnu::noinline]] static void unpack_group(const PackedGroup<kind>& group, uint8_t* tile) {
   using T = Traits<kind>;
-  if constexpr (T::kWide || T::kFive || T::kSix || T::kMx)
+  if constexpr (T::kWide || T::kFive || T::kSix || T::kMx || T::kIq4)
     unpack_bytes(group, tile);
   else
     unpack_nibbles(group, tile);

@@ -59,9 +59,24 @@ inline Group decode_mx4_group(const std::uint8_t* unit, int lane) {
   return out;
 }
 
+inline Group decode_iq4_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
+  constexpr int kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+  Group out{};
+  out.parts = 1;
+  const bool two_level = kind == PackedKind::kIq4Xs;
+  const std::uint8_t* group = two_level ? unit + 32 + g * 272 : unit;
+  for (int k = 0; k < 32; ++k) out.code[k] = kLevels[nibble(group, k, lane)];
+  out.scale[0] = f16_to_f32(read_half((two_level ? unit : group + 256) + 2 * lane));
+  if (two_level) out.scale[0] *= static_cast<float>(static_cast<std::int8_t>(group[256 + lane]));
+  return out;
+}
+
 // unit: the packed unit of the channel's strip; g: the group's number inside the unit.
 inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
   if (kind == PackedKind::kMx4) return decode_mx4_group(unit, lane);
+  if (kind == PackedKind::kIq4Nl || kind == PackedKind::kIq4Xs)
+    return decode_iq4_group(kind, unit, g, lane);
   if (is_g4_kind(kind) || is_g8_kind(kind)) return decode_zero_point_group(kind, unit, g, lane);
   Group out{};
   out.parts = kind == PackedKind::kQ6K ? 2 : 1;

@@ -21,6 +21,8 @@ inline void fill_integers(MatmulKernels* table) {
   fill_integer<PackedKind::kQ5K>(table);
   fill_integer<PackedKind::kQ6K>(table);
   fill_integer<PackedKind::kMx4>(table);
+  fill_integer<PackedKind::kIq4Nl>(table);
+  fill_integer<PackedKind::kIq4Xs>(table);
   fill_integer<PackedKind::kG4x32>(table);
   fill_integer<PackedKind::kG4x64>(table);
   fill_integer<PackedKind::kG4x128>(table);
@@ -47,6 +49,8 @@ inline void fill_floats(MatmulKernels* table) {
   fill_float<PackedKind::kQ5K>(table);
   fill_float<PackedKind::kQ6K>(table);
   fill_float<PackedKind::kMx4>(table);
+  fill_float<PackedKind::kIq4Nl>(table);
+  fill_float<PackedKind::kIq4Xs>(table);
   fill_float<PackedKind::kG4x32>(table);
   fill_float<PackedKind::kG4x64>(table);
   fill_float<PackedKind::kG4x128>(table);

@@ -62,9 +62,9 @@ struct GatheredRows {
 };
 
 // Unpacked groups in a scratch, two strips side by side: codes as bytes, scales as f32.
-template <bool wide, int parts, bool has_min, int dot_zero>
+template <bool dots_bytes, int parts, bool has_min, int dot_zero>
 struct UnpackedTraits {
-  static constexpr bool kWide = wide, kHasMin = has_min;
+  static constexpr bool kDotsBytes = dots_bytes, kHasMin = has_min;
   static constexpr int kParts = parts, kDotZero = dot_zero;
 };
 inline constexpr int kScratchStrips = 2;
@@ -132,7 +132,8 @@ QUIRE_INLINE void int_tile(const Source& source, const Rows& rows, int64_t group
           QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
             const U8 x = row.quad_at(r, j);
             QUIRE_UNROLL for (int s = 0; s < kSide; ++s) dots[r][s] =
-                T::kWide ? dot_byte(dots[r][s], codes[s], x) : dot_small(dots[r][s], codes[s], x);
+                T::kDotsBytes ? dot_byte(dots[r][s], codes[s], x)
+                              : dot_small(dots[r][s], codes[s], x);
           }
         }
         QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {

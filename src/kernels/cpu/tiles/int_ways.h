@@ -108,7 +108,7 @@ struct IntScratch {
 template <PackedKind kind>
 struct UnpackedWay {
   using K = Traits<kind>;
-  using T = UnpackedTraits<K::kWide, K::kParts, K::kHasMin, K::kDotZero>;
+  using T = UnpackedTraits<K::kDotsBytes, K::kParts, K::kHasMin, K::kDotZero>;
   using Source = UnpackedSource<T>;
   // See int_tile for the zmm registers. ymm: 3 x 1 takes 6 + 6 of 16.
   static constexpr int kTileRows = kVectorRegisters >= 32 ? 6 : 3;

@@ -11,36 +11,39 @@ inline constexpr float kMagic = 12582912.0f;
 
 template <PackedKind kind>
 struct Traits {
-  static constexpr bool kTwoLevel =
-      kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || kind == PackedKind::kQ6K;
+  static constexpr bool kIq4 = kind == PackedKind::kIq4Nl || kind == PackedKind::kIq4Xs;
+  static constexpr bool kTwoLevel = kind == PackedKind::kQ4K || kind == PackedKind::kQ5K ||
+                                    kind == PackedKind::kQ6K || kind == PackedKind::kIq4Xs;
   static constexpr bool kFive =
       kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
   static constexpr bool kSix = kind == PackedKind::kQ6K;
   static constexpr bool kMx = kind == PackedKind::kMx4;
   static constexpr bool kG4 = is_g4_kind(kind), kG8 = is_g8_kind(kind);
   static constexpr bool kZeroPoint = kG4 || kG8;  // one scale and zero point per unit
-  static constexpr bool kWide = kind == PackedKind::kQ8 || kG8;  // 8-bit codes: dot_byte
+  static constexpr bool kWide = kind == PackedKind::kQ8 || kG8;  // 8-bit codes
+  static constexpr bool kDotsBytes = kWide || kIq4;              // dot_byte, not dot_small
   static constexpr bool kHasMin = kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
                                   kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || kG8;
   static constexpr int kParts = kSix ? 2 : 1;  // scales per group
   // What the dot products of a group must start from, times -sum(a).
-  static constexpr int kDotZero = kWide                        ? kByteZero
+  static constexpr int kDotZero = kDotsBytes                   ? kByteZero
                                   : kind == PackedKind::kQ4Sym ? 8
                                   : kind == PackedKind::kQ5Sym ? 16
                                   : kSix                       ? 32
                                   : kMx                        ? 12
                                   : kG4                        ? 16
                                                                : 0;
-  static constexpr int kCodeZero = kWide ? 128 : kDotZero;
+  static constexpr int kCodeZero = kDotsBytes ? 128 : kDotZero;
   static constexpr int kGroups = kTwoLevel ? 8  // per unit
                                  : kind == PackedKind::kG4x64 || kind == PackedKind::kG8x64   ? 2
                                  : kind == PackedKind::kG4x128 || kind == PackedKind::kG8x128 ? 4
                                  : kind == PackedKind::kG4x256 || kind == PackedKind::kG8x256 ? 8
                                                                                               : 1;
-  static constexpr int kHead = kZeroPoint ? 48 : !kTwoLevel ? 0 : kSix ? 32 : 64;
+  static constexpr int kHead = kZeroPoint ? 48 : !kTwoLevel ? 0 : kHasMin ? 64 : 32;
   static constexpr int kScales = kWide ? 512 : kFive ? 320 : kSix ? 384 : 256;  // offset in a group
   static constexpr int kGroupBytes = kScales + (kZeroPoint              ? 0
                                                 : kMx                   ? 16
+                                                : kTwoLevel && kIq4     ? 16
                                                 : kTwoLevel || !kHasMin ? 32
                                                                         : 64);
   static constexpr int kUnitBytes = kHead + kGroups * kGroupBytes;
@@ -49,6 +52,10 @@ struct Traits {
 // E2M1 by its number, doubled, plus 12.
 alignas(16) inline constexpr uint8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                                       12, 11, 10, 9,  8,  6,  4,  0};
+
+// IQ4's levels plus 128.
+alignas(16) inline constexpr uint8_t kIq4Codes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                      129, 141, 153, 166, 181, 197, 217, 241};
 
 template <PackedKind kind>
 struct PackedGroup {
@@ -71,6 +78,7 @@ struct PackedGroup {
       return bit_or(q, bit_and(at <= 4 ? shl32(plane, 4 - at) : shr32(plane, at - 4), set1_u8(48)));
     }
     if constexpr (T::kMx) return lookup(kFp4Codes, q);
+    if constexpr (T::kIq4) return lookup(kIq4Codes, q);
     if constexpr (T::kG4) return as_bytes(add(as_lanes(q), above_zero()));  // no byte overflows
     return q;
   }
@@ -85,7 +93,7 @@ struct PackedGroup {
     const uint8_t* scales = group + T::kScales;
     if constexpr (T::kMx) return power(scales);
     if constexpr (T::kZeroPoint) return load_f16(halves(unit));
-    if constexpr (T::kSix)
+    if constexpr (T::kSix || (T::kIq4 && T::kTwoLevel))
       return mul(load_f16(halves(unit)),
                  from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
     if constexpr (T::kTwoLevel) return mul(load_f16(halves(unit)), from_u8(scales));
