@@ -35,10 +35,10 @@ const std::vector<Model> kModels = {
     {"0.5B", {{"qkv", 896, 1152}, {"o", 896, 896}, {"gate_up", 896, 9728}, {"down", 4864, 896}}},
     {"1.5B",
      {{"qkv", 1536, 2048}, {"o", 1536, 1536}, {"gate_up", 1536, 17920}, {"down", 8960, 1536}}}};
-constexpr DType kTypes[] = {DType::kBF16,   DType::kQ8_0,   DType::kQ4_0,  DType::kQ4_1,
-                            DType::kQ5_0,   DType::kQ4_K,   DType::kQ5_K,  DType::kQ6_K,
-                            DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4, DType::kG4_128,
-                            DType::kG8_128, DType::kF8_128};
+constexpr DType kTypes[] = {DType::kBF16,  DType::kQ8_0,   DType::kQ4_0,   DType::kQ4_1,
+                            DType::kQ5_0,  DType::kQ2_K,   DType::kQ3_K,   DType::kQ4_K,
+                            DType::kQ5_K,  DType::kQ6_K,   DType::kIQ4_NL, DType::kIQ4_XS,
+                            DType::kMXFP4, DType::kG4_128, DType::kG8_128, DType::kF8_128};
 
 struct Options {
   std::string kernels = "auto";

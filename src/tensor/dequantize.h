@@ -10,7 +10,7 @@
 namespace quire {
 
 // True for the types that matrix products take as they are: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0,
-// Q5_1, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, G4, G8 and F8. Others are converted at load
+// Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, G4, G8 and F8. Others are converted at load
 // (lossless.h).
 bool is_dequantizable(DType dtype);
 // True for the types that dequantize_row knows: all but integers, booleans and F64.

@@ -102,7 +102,7 @@ TEST(Dequantize, PlainNumbers) {
   dequantize_row(DType::kF16, reinterpret_cast<const std::byte*>(h), 2, out);
   EXPECT_EQ(out[1], 0x1p-24f);
   EXPECT_TRUE(is_dequantizable(DType::kQ6_K));
-  EXPECT_FALSE(is_dequantizable(DType::kQ2_K));
+  EXPECT_FALSE(is_dequantizable(DType::kIQ2_S));
 }
 
 }  // namespace

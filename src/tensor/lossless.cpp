@@ -36,24 +36,6 @@ void put_q6(std::array<int, 256> values, BlockQ6_K* out) {
   }
 }
 
-BlockQ6_K convert(const BlockQ3_K& b) {
-  BlockQ6_K out{};
-  out.d = b.d;
-  for (int j = 0; j < 16; ++j) {
-    const int low = (b.scales[j % 8] >> (j / 8 * 4)) & 15;
-    const int high = (b.scales[8 + j % 4] >> (j / 4 * 2)) & 3;
-    out.scales[j] = static_cast<std::int8_t>((low | high << 4) - 32);
-  }
-  std::array<int, 256> values{};
-  for (int e = 0; e < 256; ++e) {
-    const int low = (b.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2)) & 3;
-    const int bit = (b.hmask[e % 32] >> (e / 32)) & 1;
-    values[static_cast<std::size_t>(e)] = (low | bit << 2) - 4;
-  }
-  put_q6(values, &out);
-  return out;
-}
-
 BlockQ6_K convert(const BlockIQ3_S& b) {
   BlockQ6_K out{};
   out.d = b.d;
@@ -72,11 +54,9 @@ BlockQ6_K convert(const BlockIQ3_S& b) {
   return out;
 }
 
-template <class From>
-void to_q6(const std::byte* row, std::int64_t columns, std::byte* out) {
-  for (std::int64_t i = 0; i < columns / 256; ++i) {
-    write_block(convert(read_block<From>(row, i)), out, i);
-  }
+void iq3_to_q6(const std::byte* row, std::int64_t columns, std::byte* out) {
+  for (std::int64_t i = 0; i < columns / 256; ++i)
+    write_block(convert(read_block<BlockIQ3_S>(row, i)), out, i);
 }
 
 // Ternary values are whole multiples of the block's d, found by decoding with d = 1.
@@ -124,7 +104,6 @@ void through_f32(DType stored, const std::byte* row, std::int64_t columns, std::
 DType lossless_target(DType stored) {
   if (is_dequantizable(stored)) return stored;
   switch (stored) {
-    case DType::kQ3_K:
     case DType::kIQ3_S:
       return DType::kQ6_K;
     case DType::kTQ1_0:
@@ -146,10 +125,8 @@ void convert_row(DType stored, const std::byte* row, std::int64_t columns, std::
     return;
   }
   switch (stored) {
-    case DType::kQ3_K:
-      return to_q6<BlockQ3_K>(row, columns, out);
     case DType::kIQ3_S:
-      return to_q6<BlockIQ3_S>(row, columns, out);
+      return iq3_to_q6(row, columns, out);
     case DType::kTQ1_0:
       return ternary_to_q4<BlockTQ1_0>(stored, row, columns, out);
     case DType::kTQ2_0:

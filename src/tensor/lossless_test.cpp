@@ -52,11 +52,12 @@ TEST(Lossless, EveryReadableTypeKeepsItsValues) {
 }
 
 TEST(Lossless, CompactWhereItCanBe) {
-  EXPECT_EQ(lossless_target(DType::kQ3_K), DType::kQ6_K);
+  EXPECT_EQ(lossless_target(DType::kQ3_K), DType::kQ3_K);
+  EXPECT_EQ(lossless_target(DType::kIQ3_S), DType::kQ6_K);
   EXPECT_EQ(lossless_target(DType::kIQ4_NL), DType::kIQ4_NL);
   EXPECT_EQ(lossless_target(DType::kTQ1_0), DType::kQ4_0);
   EXPECT_EQ(lossless_target(DType::kNVFP4), DType::kBF16);
-  EXPECT_EQ(lossless_target(DType::kQ2_K), DType::kF32);
+  EXPECT_EQ(lossless_target(DType::kIQ2_S), DType::kF32);
 }
 
 TEST(Lossless, EightBitFloats) {

@@ -26,7 +26,7 @@ Status check_stack(std::span<const TensorView> weights, std::span<const TensorVi
       return make_error(
           ErrorCode::kUnsupported,
           "weights of type {} are not supported; convert the model to one of F32, F16, BF16, Q8_0, "
-          "Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4",
+          "Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4",
           dtype_name(w.dtype));
     }
     if (biases.empty() || biases[i].empty()) continue;

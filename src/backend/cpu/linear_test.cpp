@@ -61,6 +61,10 @@ Matrix random_matrix(DType dtype, std::int64_t n, std::int64_t k, unsigned seed)
       case DType::kQ6_K:
         put_half(i * block + block - 2, value / 1000);
         break;
+      case DType::kQ2_K:
+        put_half(i * block + block - 4, value / 40);
+        put_half(i * block + block - 2, value / 50);
+        break;
       case DType::kIQ4_XS:
         put_half(i * block, value / 4000);
         break;
@@ -143,8 +147,9 @@ TEST(Linear, BitsOfARowDoNotDependOnCompanyOrThreads) {
   constexpr std::int64_t kK = 256, kRows = 200, kN = 150;
   const auto x = random_floats(kRows * kK, 7);
   for (const KernelTable* table : available_kernels()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0,
-                              DType::kQ5_K, DType::kIQ4_XS, DType::kG4_128, DType::kG8_64}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kBF16, DType::kF16, DType::kQ4_1, DType::kQ5_0, DType::kQ2_K,
+          DType::kQ5_K, DType::kIQ4_XS, DType::kG4_128, DType::kG8_64}) {
       for (const ComputeDType compute : {ComputeDType::kAuto, ComputeDType::kFloat32}) {
         const Matrix m = random_matrix(dtype, kN, kK, 8),
                      m2 = random_matrix(DType::kQ8_0, 40, kK, 9);
@@ -350,10 +355,10 @@ TEST(Linear, ColumnsInActivationOrder) {
 TEST(Linear, RefusesWhatItCannotPack) {
   const auto backend = make_backend(*available_kernels().front(), 1);
   const std::vector<std::byte> bytes(256 * 256);
-  const TensorView bad_type{bytes.data(), DType::kQ2_K, Shape{2, 256}};
+  const TensorView bad_type{bytes.data(), DType::kIQ2_S, Shape{2, 256}};
   auto result = backend->pack_linear(std::span(&bad_type, 1), {});
   ASSERT_FALSE(result.has_value());
-  EXPECT_NE(result.error().message.find("Q2_K"), std::string::npos);
+  EXPECT_NE(result.error().message.find("IQ2_S"), std::string::npos);
   const TensorView uneven[] = {{bytes.data(), DType::kF32, Shape{2, 32}},
                                {bytes.data(), DType::kF32, Shape{2, 64}}};
   result = backend->pack_linear(uneven, {});

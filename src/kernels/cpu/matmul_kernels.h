@@ -5,11 +5,12 @@
 // Canonical arithmetic of integer kinds with int8 activations (equal bits on every ISA), per
 // output:
 //   acc = 0
-//   for each group g of 32 k (16 for kQ6K), ascending:
+//   for each group g of 32 k (16 for kQ2K, kQ3K and kQ6K), ascending:
 //     i   = sum over k of (q[k] - zero) * a[k]        exact int32
-//     acc = fma(float(i) * ws, as[g], acc)            ws: the weight scale (two-level: d*sc) in f32
-//     with a minimum: acc = fma(min, asum[g], acc)    asum[g] = as[g] * float(sum of a), rounded
-//     once
+//     acc = fma(float(i) * ws, as, acc)       ws: the weight scale (two-level: d*sc) in f32
+//                                             as: the activation scale of those 32 k, or of the
+//                                             32 k in which those 16 lie
+//     with a minimum: acc = fma(min, asum, acc)       asum = as * float(sum of a), rounded once
 // then acc (+ bias) is stored, or added to C.  bias: c = acc + bias; accumulate: c = c + (acc +
 // bias). float8 kinds with bf16 activations: acc = fma(sum of a unit's products, scale, acc), units
 // ascending.

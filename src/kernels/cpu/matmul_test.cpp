@@ -63,6 +63,8 @@ float scale_size(DType stored) {
     case DType::kQ6_K:
     case DType::kIQ4_XS:
       return 0.0003f;
+    case DType::kQ3_K:
+      return 0.005f;
     default:
       return 0.05f;
   }
@@ -87,7 +89,11 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
   for (std::byte& b : out) b = static_cast<std::byte>(random());
   const std::int64_t block = dtype_info(stored).block_bytes;
   const bool second = stored == DType::kQ4_1 || stored == DType::kQ5_1 || stored == DType::kQ4_K ||
-                      stored == DType::kQ5_K;
+                      stored == DType::kQ5_K || stored == DType::kQ2_K;
+  const std::int64_t scale_at = stored == DType::kQ6_K   ? 208
+                                : stored == DType::kQ3_K ? 108
+                                : stored == DType::kQ2_K ? 80
+                                                         : 0;
   const float size = scale_size(stored);
   const bool float8 = stored == DType::kF8_32 || stored == DType::kF8_128;
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(block)) {
@@ -106,8 +112,9 @@ std::vector<std::byte> random_weights(DType stored, std::int64_t n, std::int64_t
     }
     if (is_g4_kind(packed_kind_for(stored, ComputeDType::kAuto)))
       out[at + 2] = static_cast<std::byte>(random() % 17);
-    set_half(out.data() + at + (stored == DType::kQ6_K ? 208 : 0), value(random) * size);
-    if (second) set_half(out.data() + at + 2, value(random) * size);
+    std::byte* scale = out.data() + static_cast<std::int64_t>(at) + scale_at;
+    set_half(scale, value(random) * size);
+    if (second) set_half(scale + 2, value(random) * size);
   }
   return out;
 }
@@ -255,9 +262,9 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
 
 constexpr DType kBlockTypes[] = {
     DType::kQ8_0,   DType::kQ4_0,   DType::kQ4_1,   DType::kQ5_0,   DType::kQ5_1,   DType::kQ4_K,
-    DType::kQ5_K,   DType::kQ6_K,   DType::kMXFP4,  DType::kIQ4_NL, DType::kIQ4_XS, DType::kG4_32,
-    DType::kG4_64,  DType::kG4_128, DType::kG4_256, DType::kG8_32,  DType::kG8_64,  DType::kG8_128,
-    DType::kG8_256, DType::kF8_32,  DType::kF8_128};
+    DType::kQ5_K,   DType::kQ6_K,   DType::kQ2_K,   DType::kQ3_K,   DType::kMXFP4,  DType::kIQ4_NL,
+    DType::kIQ4_XS, DType::kG4_32,  DType::kG4_64,  DType::kG4_128, DType::kG4_256, DType::kG8_32,
+    DType::kG8_64,  DType::kG8_128, DType::kG8_256, DType::kF8_32,  DType::kF8_128};
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (DType stored : {DType::kF32, DType::kF16, DType::kBF16})

@@ -38,18 +38,18 @@ void put_nibbles(Byte* out, int lane, const Byte* q) {
     put_quad(out + j * 64 + lane * 4, (quad_at(q + 4 * j) & kLow) | (quad_at(q + 16 + 4 * j) & kLow)
                                                                         << 4);
 }
-// Bit j of byte c is bit 4 of k = 4 j + c.
-void put_plane5(Byte* out, int lane, const Byte* q) {
+// Bit j of byte c is bit `bit` of k = 4 j + c.
+void put_plane(Byte* out, int lane, const Byte* q, int bit) {
   std::uint32_t bits = 0;
-  for (int j = 0; j < 8; ++j) bits |= (quad_at(q + 4 * j) >> 4 & 0x01010101u) << j;
+  for (int j = 0; j < 8; ++j) bits |= (quad_at(q + 4 * j) >> bit & 0x01010101u) << j;
   put_quad(out + lane * 4, bits);
 }
-// Bits 2 (j % 4).. of byte c in plane j / 4 are bits 4-5 of k = 4 j + c.
-void put_plane6(Byte* out, int lane, const Byte* q) {
+// Bits 2 (j % 4).. of byte c in plane j / 4 are the bits from `bit` on of k = 4 j + c.
+void put_pairs(Byte* out, int lane, const Byte* q, int bit) {
   for (int half = 0; half < 2; ++half) {
     std::uint32_t bits = 0;
     for (int j = 0; j < 4; ++j)
-      bits |= (quad_at(q + 16 * half + 4 * j) >> 4 & 0x03030303u) << (2 * j);
+      bits |= (quad_at(q + 16 * half + 4 * j) >> bit & 0x03030303u) << (2 * j);
     put_quad(out + half * 64 + lane * 4, bits);
   }
 }
@@ -80,7 +80,7 @@ void pack_q5(const Byte* block, bool has_min, int lane, Byte* unit) {
   Byte q[32];
   codes5(qh + 4, qh, q);
   put_nibbles(unit, lane, q);
-  put_plane5(unit + 256, lane, q);
+  put_plane(unit + 256, lane, q, 4);
   put_half(unit + 320, lane, half_at(block));
   if (has_min) put_half(unit + 352, lane, half_at(block + 2));
 }
@@ -101,7 +101,7 @@ void pack_q45k(const Byte* block, bool five, int lane, Byte* unit) {
     }
     Byte* group = unit + 64 + g * group_bytes;
     put_nibbles(group, lane, q);
-    if (five) put_plane5(group + 256, lane, q);
+    if (five) put_plane(group + 256, lane, q, 4);
     Byte* out = group + group_bytes - 32;
     get_scale_min_k4(g, scales, out + lane, out + 16 + lane);
   }
@@ -120,9 +120,56 @@ void pack_q6k(const Byte* block, int lane, Byte* unit) {
     }
     Byte* group = unit + 32 + g * 416;
     put_nibbles(group, lane, q);
-    put_plane6(group + 256, lane, q);
+    put_pairs(group + 256, lane, q, 4);
     group[384 + lane] = scales[2 * g];
     group[400 + lane] = scales[2 * g + 1];
+  }
+}
+
+// The codes of 32 elements of Q2_K, and bits 0-1 of those of Q3_K: halves of 128, four to a byte.
+void codes2(const Byte* qs, int g, Byte* q) {
+  for (int i = 0; i < 32; i += 4)
+    put_quad(q + i, quad_at(qs + g / 4 * 32 + i) >> (g % 4 * 2) & 0x03030303u);
+}
+void pack_q2k(const Byte* block, int lane, Byte* unit) {
+  const Byte *scales = block, *qs = block + 16;
+  put_half(unit, lane, half_at(block + 80));
+  put_half(unit + 32, lane, half_at(block + 82));
+  for (int word = 0; word < 2; ++word) {
+    std::uint32_t sc = 0, m = 0;
+    for (int i = 0; i < 8; ++i) {
+      sc |= (scales[8 * word + i] & 15u) << (4 * i);
+      m |= (scales[8 * word + i] >> 4 & 15u) << (4 * i);
+    }
+    put_quad(unit + 64 + 64 * word + 4 * lane, sc);
+    put_quad(unit + 192 + 64 * word + 4 * lane, m);
+  }
+  for (int g = 0; g < 8; ++g) {
+    Byte q[32];
+    codes2(qs, g, q);
+    put_pairs(unit + 320 + g * 128, lane, q, 0);
+  }
+}
+// Scales: bits 0-3 in nibbles of eight bytes, bits 4-5 in four bytes.
+void pack_q3k(const Byte* block, int lane, Byte* unit) {
+  const Byte *hmask = block, *qs = block + 32, *scales = block + 96;
+  put_half(unit, lane, half_at(block + 108));
+  std::uint32_t low[2] = {}, high = 0;
+  for (int s = 0; s < 16; ++s) {
+    low[s / 8] |= (scales[s % 8] >> (s / 8 * 4) & 15u) << (s % 8 * 4);
+    high |= (scales[8 + s % 4] >> (s / 4 * 2) & 3u) << (2 * s);
+  }
+  put_quad(unit + 32 + 4 * lane, low[0]);
+  put_quad(unit + 96 + 4 * lane, low[1]);
+  put_quad(unit + 160 + 4 * lane, high);
+  for (int g = 0; g < 8; ++g) {
+    Byte q[32];
+    codes2(qs, g, q);
+    for (int i = 0; i < 32; i += 4)
+      put_quad(q + i, quad_at(q + i) | (quad_at(hmask + i) >> g & 0x01010101u) << 2);
+    Byte* group = unit + 224 + g * 192;
+    put_pairs(group, lane, q, 0);
+    put_plane(group + 128, lane, q, 2);
   }
 }
 
@@ -195,6 +242,10 @@ void pack_block(PackedKind kind, const Byte* block, int lane, Byte* unit) {
       return pack_q45k(block, true, lane, unit);
     case PackedKind::kQ6K:
       return pack_q6k(block, lane, unit);
+    case PackedKind::kQ2K:
+      return pack_q2k(block, lane, unit);
+    case PackedKind::kQ3K:
+      return pack_q3k(block, lane, unit);
     case PackedKind::kMx4:
       return pack_mx4(block, lane, unit);
     case PackedKind::kIq4Xs:

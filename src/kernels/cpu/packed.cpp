@@ -9,12 +9,13 @@ namespace quire {
 
 const PackedKindInfo& packed_kind_info(PackedKind kind) {
   static constexpr PackedKindInfo kInfo[kNumPackedKinds] = {
-      {"f32", 2, 128},       {"f16", 2, 64},        {"bf16", 2, 64},     {"q8", 32, 544},
-      {"q4_sym", 32, 288},   {"q4_min", 32, 320},   {"q5_sym", 32, 352}, {"q5_min", 32, 384},
-      {"q4_k", 256, 2368},   {"q5_k", 256, 2880},   {"q6_k", 256, 3360}, {"mx4", 32, 272},
-      {"iq4_nl", 32, 288},   {"iq4_xs", 256, 2208}, {"g4_32", 32, 304},  {"g4_64", 64, 560},
-      {"g4_128", 128, 1072}, {"g4_256", 256, 2096}, {"g8_32", 32, 560},  {"g8_64", 64, 1072},
-      {"g8_128", 128, 2096}, {"g8_256", 256, 4144}, {"f8_32", 32, 576},  {"f8_128", 128, 2112},
+      {"f32", 2, 128},     {"f16", 2, 64},        {"bf16", 2, 64},       {"q8", 32, 544},
+      {"q4_sym", 32, 288}, {"q4_min", 32, 320},   {"q5_sym", 32, 352},   {"q5_min", 32, 384},
+      {"q4_k", 256, 2368}, {"q5_k", 256, 2880},   {"q6_k", 256, 3360},   {"q2_k", 256, 1344},
+      {"q3_k", 256, 1760}, {"mx4", 32, 272},      {"iq4_nl", 32, 288},   {"iq4_xs", 256, 2208},
+      {"g4_32", 32, 304},  {"g4_64", 64, 560},    {"g4_128", 128, 1072}, {"g4_256", 256, 2096},
+      {"g8_32", 32, 560},  {"g8_64", 64, 1072},   {"g8_128", 128, 2096}, {"g8_256", 256, 4144},
+      {"f8_32", 32, 576},  {"f8_128", 128, 2112},
   };
   return kInfo[static_cast<int>(kind)];
 }
@@ -40,6 +41,10 @@ PackedKind packed_kind_for(DType stored, ComputeDType compute) {
       return PackedKind::kQ5Sym;
     case DType::kQ5_1:
       return PackedKind::kQ5Min;
+    case DType::kQ2_K:
+      return PackedKind::kQ2K;
+    case DType::kQ3_K:
+      return PackedKind::kQ3K;
     case DType::kQ4_K:
       return PackedKind::kQ4K;
     case DType::kQ5_K:

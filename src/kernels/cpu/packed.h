@@ -21,6 +21,12 @@
 // kQ5K     256    f16 d[16], dmin[16]; 8 x { nibbles; plane; u8 sc[16], u8 m[16] }
 // kQ6K     256    f16 d[16]; 8 x { nibbles; u8 plane [2][16][4]: bits 2(j%4).. of plane j/4
 //                 are bits 4-5 of quad j; i8 sc[2][16], one per 16 k }   scale d*sc, zero 32
+// kQ2K     256    f16 d[16], dmin[16]; u32 sc[2][16], m[2][16]: bits 4(s%8).. of word s/8 are the
+//                 scale and the minimum of k 16 s .. 16 s + 15; 8 x { u8 pairs [2][16][4]: bits
+//                 2(j%4).. of plane j/4 are quad j }     scale d*sc, min -(dmin*m), zero 0
+// kQ3K     256    f16 d[16]; u32 low[2][16]: bits 4(s%8).. of word s/8 are bits 0-3, u32 high[16]:
+//                 bits 2s.. are bits 4-5 of the scale of k 16 s .. 16 s + 15; 8 x { pairs; plane
+//                 u8 [16][4]: bit j is bit 2 of quad j }       scale d*(sc-32), zero 4
 // kMx4      32    nibbles: numbers of E2M1 values, doubled; u8 e[16]
 //                 scale 2^(e-128), 0 for e below 2 (no weight that counts)
 // kIq4Nl    32    nibbles: numbers of IQ4's sixteen levels; f16 scale[16]
@@ -49,6 +55,8 @@ enum class PackedKind : std::uint8_t {
   kQ4K,
   kQ5K,
   kQ6K,
+  kQ2K,
+  kQ3K,
   kMx4,
   kIq4Nl,
   kIq4Xs,
@@ -63,7 +71,7 @@ enum class PackedKind : std::uint8_t {
   kF8x32,
   kF8x128,
 };
-inline constexpr int kNumPackedKinds = 24;
+inline constexpr int kNumPackedKinds = 26;
 inline constexpr int kStrip = 16;       // output channels of a strip
 inline constexpr int kPanelStrips = 4;  // strips of a full panel
 inline constexpr int kActGroup = 32;    // k per activation scale (int8 activations)

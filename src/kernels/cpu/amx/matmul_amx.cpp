@@ -21,6 +21,8 @@ void fill_matmul_amx(MatmulKernels* table) {
   fill<PackedKind::kQ4Min>(table);
   fill<PackedKind::kQ5Sym>(table);
   fill<PackedKind::kQ5Min>(table);
+  fill<PackedKind::kQ2K>(table);
+  fill<PackedKind::kQ3K>(table);
   fill<PackedKind::kQ4K>(table);
   fill<PackedKind::kQ5K>(table);
   fill<PackedKind::kQ6K>(table);

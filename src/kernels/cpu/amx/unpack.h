@@ -81,7 +81,7 @@ QUIRE_INLINE void unpack_nibbles(const PackedGroup<kind>& group, uint8_t* tile) 
   GroupNumbers<T::kHasMin> low, high;
   low.scale = scaled_halves(group.scale(0));
   high.scale = _mm512_mul_ph(low.scale, _mm512_set1_ph(static_cast<_Float16>(0.0625f)));
-  if constexpr (T::kHasMin) low.minimum = high.minimum = scaled_halves(group.minimum());
+  if constexpr (T::kHasMin) low.minimum = high.minimum = scaled_halves(group.minimum(0));
   __m512h zero = halves(1024 + T::kCodeZero), zero16 = halves(1024 + 16 * T::kCodeZero);
   if constexpr (T::kG4) {
     zero = zeros_of(group.unit + 32, 1.0f);
@@ -105,7 +105,7 @@ QUIRE_INLINE void unpack_bytes(const PackedGroup<kind>& group, uint8_t* tile) {
   QUIRE_UNROLL for (int part = 0; part < T::kParts; ++part) {
     GroupNumbers<T::kHasMin && !T::kG8> numbers;
     numbers.scale = scaled_halves(group.scale(part));
-    if constexpr (T::kHasMin && !T::kG8) numbers.minimum = scaled_halves(group.minimum());
+    if constexpr (T::kHasMin && !T::kG8) numbers.minimum = scaled_halves(group.minimum(part));
     constexpr int kQuads = 8 / T::kParts;
     QUIRE_UNROLL for (int i = 0; i < kQuads; ++i) {
       const int j = part * kQuads + i;
@@ -118,7 +118,7 @@ QUIRE_INLINE void unpack_bytes(const PackedGroup<kind>& group, uint8_t* tile) {
 template <PackedKind kind>
 [[gnu::noinline]] static void unpack_group(const PackedGroup<kind>& group, uint8_t* tile) {
   using T = Traits<kind>;
-  if constexpr (T::kWide || T::kFive || T::kSix || T::kMx || T::kIq4)
+  if constexpr (T::kWide || T::kFive || T::kSix || T::kMx || T::kIq4 || T::kPairs)
     unpack_bytes(group, tile);
   else
     unpack_nibbles(group, tile);
@@ -168,7 +168,9 @@ struct PackedPanel {
       unpack_float8(unit + 64 + inside * 16 * kStepK, reinterpret_cast<const float*>(unit), tile);
     } else {
       using T = Traits<kind>;
-      unpack_group<kind>({unit, unit + T::kHead + inside * T::kGroupBytes}, tile);
+      const PackedGroup<kind> group{unit, unit + T::kHead + inside * T::kGroupBytes,
+                                    static_cast<int>(inside)};
+      unpack_group(group, tile);
     }
   }
 };

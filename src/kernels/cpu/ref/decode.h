@@ -10,12 +10,12 @@
 
 namespace quire::ref {
 
-// 32 consecutive k of one output channel: w[k] = scale[k / (32 / parts)] * code[k] + min.
+// 32 consecutive k of one output channel, p = k / (32 / parts): w[k] = scale[p] * code[k] + min[p].
 struct Group {
   std::int32_t code[32];  // q - zero
   float scale[2];
-  float min;
-  int parts;  // scales per group: 2 for kQ6K
+  float min[2];
+  int parts;  // scales and minimums: 2 for kQ2K, kQ3K and kQ6K
 };
 
 inline std::uint16_t read_half(const std::uint8_t* p) {
@@ -25,8 +25,8 @@ inline std::uint16_t read_half(const std::uint8_t* p) {
 }
 
 inline bool has_min(PackedKind kind) {
-  return kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min || kind == PackedKind::kQ4K ||
-         kind == PackedKind::kQ5K || is_g8_kind(kind);
+  return kind == PackedKind::kQ2K || kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
+         kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || is_g8_kind(kind);
 }
 
 // A 4-bit code of a group.
@@ -45,7 +45,7 @@ inline Group decode_zero_point_group(PackedKind kind, const std::uint8_t* unit, 
   } else {
     const std::uint8_t* codes = unit + 48 + g * 512;
     for (int k = 0; k < 32; ++k) out.code[k] = codes[k / 4 * 64 + lane * 4 + k % 4] - 128;
-    out.min = out.scale[0] * static_cast<float>(128 - zero);
+    out.min[0] = out.scale[0] * static_cast<float>(128 - zero);
   }
   return out;
 }
@@ -72,9 +72,45 @@ inline Group decode_iq4_group(PackedKind kind, const std::uint8_t* unit, int g, 
   return out;
 }
 
+inline std::uint32_t read_word(const std::uint8_t* p) {
+  std::uint32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+// Kinds of a scale per 16 k, sixteen in the unit's head.
+inline Group decode_pairs_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
+  const bool three = kind == PackedKind::kQ3K;
+  const std::uint8_t* group = unit + (three ? 224 + g * 192 : 320 + g * 128);
+  Group out{};
+  out.parts = 2;
+  for (int k = 0; k < 32; ++k) {
+    const int j = k / 4, at = lane * 4 + k % 4;
+    out.code[k] = (group[j / 4 * 64 + at] >> (2 * (j % 4))) & 3;
+    if (three) out.code[k] += (((group[128 + at] >> j) & 1) << 2) - 4;
+  }
+  const float d = f16_to_f32(read_half(unit + 2 * lane));
+  for (int part = 0; part < 2; ++part) {
+    const int s = 2 * g + part;
+    const auto four_bits = [&](const std::uint8_t* words) {
+      return static_cast<int>(read_word(words + s / 8 * 64 + 4 * lane) >> (4 * (s % 8)) & 15u);
+    };
+    if (three) {
+      const int high = static_cast<int>(read_word(unit + 160 + 4 * lane) >> (2 * s) & 3u);
+      out.scale[part] = d * static_cast<float>((four_bits(unit + 32) | high << 4) - 32);
+    } else {
+      const float dmin = f16_to_f32(read_half(unit + 32 + 2 * lane));
+      out.scale[part] = d * static_cast<float>(four_bits(unit + 64));
+      out.min[part] = -(dmin * static_cast<float>(four_bits(unit + 192)));
+    }
+  }
+  return out;
+}
+
 // unit: the packed unit of the channel's strip; g: the group's number inside the unit.
 inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int lane) {
   if (kind == PackedKind::kMx4) return decode_mx4_group(unit, lane);
+  if (kind == PackedKind::kQ2K || kind == PackedKind::kQ3K)
+    return decode_pairs_group(kind, unit, g, lane);
   if (kind == PackedKind::kIq4Nl || kind == PackedKind::kIq4Xs)
     return decode_iq4_group(kind, unit, g, lane);
   if (is_g4_kind(kind) || is_g8_kind(kind)) return decode_zero_point_group(kind, unit, g, lane);
@@ -111,11 +147,11 @@ inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int 
           d * static_cast<float>(static_cast<std::int8_t>(group[384 + part * 16 + lane]));
   } else if (two_level) {
     out.scale[0] = f16_to_f32(read_half(unit + 2 * lane)) * static_cast<float>(scales[lane]);
-    out.min =
+    out.min[0] =
         -(f16_to_f32(read_half(unit + 32 + 2 * lane)) * static_cast<float>(scales[16 + lane]));
   } else {
     out.scale[0] = f16_to_f32(read_half(scales + 2 * lane));
-    if (has_min(kind)) out.min = f16_to_f32(read_half(scales + 32 + 2 * lane));
+    if (has_min(kind)) out.min[0] = f16_to_f32(read_half(scales + 32 + 2 * lane));
   }
   return out;
 }
@@ -123,7 +159,7 @@ inline Group decode_group(PackedKind kind, const std::uint8_t* unit, int g, int 
 // The f32 value of w[k] inside a group: what dequantize_row gives.
 inline float group_value(PackedKind kind, const Group& group, int k) {
   const float product = group.scale[k / (32 / group.parts)] * static_cast<float>(group.code[k]);
-  return has_min(kind) ? product + group.min : product;
+  return has_min(kind) ? product + group.min[k / (32 / group.parts)] : product;
 }
 
 inline float e4m3_to_f32(std::uint8_t code) {

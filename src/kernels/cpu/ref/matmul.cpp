@@ -21,9 +21,12 @@ float add_int8_group(const MatmulArgs& args, const ref::Group& group, std::int64
     std::int32_t i = 0;
     for (int k = part * part_k; k < (part + 1) * part_k; ++k) i += group.code[k] * a[k];
     acc = std::fma(static_cast<float>(i) * group.scale[part], scale, acc);
+    if (!ref::has_min(args.shape.kind)) continue;
+    const std::int64_t at = row * args.scale_stride + g;
+    const float sum =
+        group.parts == 1 ? args.a_sum[at] : scale * static_cast<float>(args.a_isum[2 * at + part]);
+    acc = std::fma(group.min[part], sum, acc);
   }
-  if (ref::has_min(args.shape.kind))
-    acc = std::fma(group.min, args.a_sum[row * args.scale_stride + g], acc);
   return acc;
 }
 

@@ -38,17 +38,20 @@ constexpr std::int64_t kRows = 16;  // rows that share them
 // The weights of 32 k of one output; g: their number inside the unit.
 void integer_weights(PackedKind kind, const std::uint8_t* unit, int g, int lane, float* w) {
   const ref::Group group = ref::decode_group(kind, unit, g, lane);
-  float scale[2];
-  for (int part = 0; part < group.parts; ++part)
-    scale[part] = round_f16(256.0 * static_cast<double>(group.scale[part]));
   const bool zero_point = is_g8_kind(kind);
   const bool has_min = ref::has_min(kind) && !zero_point;
-  const double min =
-      has_min ? static_cast<double>(round_f16(256.0 * static_cast<double>(group.min))) : 0.0;
+  const auto times_256 = [](float x) {
+    return static_cast<double>(round_f16(256.0 * static_cast<double>(x)));
+  };
+  double scale[2], min[2] = {};
+  for (int part = 0; part < group.parts; ++part) {
+    scale[part] = times_256(group.scale[part]);
+    if (has_min) min[part] = times_256(group.min[part]);
+  }
   for (int k = 0; k < kStep; ++k) {
     const int code = group.code[k] + (zero_point ? 128 - unit[32 + lane] : 0);
-    const auto by = static_cast<double>(scale[k / (kStep / group.parts)]);
-    w[k] = tile_weight(round_f16(min + static_cast<double>(code) * by));
+    const int part = k / (kStep / group.parts);
+    w[k] = tile_weight(round_f16(min[part] + static_cast<double>(code) * scale[part]));
   }
 }
 void float8_weights(const std::uint8_t* unit, int g, int lane, float* w) {

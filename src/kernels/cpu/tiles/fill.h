@@ -17,6 +17,8 @@ inline void fill_integers(MatmulKernels* table) {
   fill_integer<PackedKind::kQ4Min>(table);
   fill_integer<PackedKind::kQ5Sym>(table);
   fill_integer<PackedKind::kQ5Min>(table);
+  fill_integer<PackedKind::kQ2K>(table);
+  fill_integer<PackedKind::kQ3K>(table);
   fill_integer<PackedKind::kQ4K>(table);
   fill_integer<PackedKind::kQ5K>(table);
   fill_integer<PackedKind::kQ6K>(table);
@@ -45,6 +47,8 @@ inline void fill_floats(MatmulKernels* table) {
   fill_float<PackedKind::kQ4Min>(table);
   fill_float<PackedKind::kQ5Sym>(table);
   fill_float<PackedKind::kQ5Min>(table);
+  fill_float<PackedKind::kQ2K>(table);
+  fill_float<PackedKind::kQ3K>(table);
   fill_float<PackedKind::kQ4K>(table);
   fill_float<PackedKind::kQ5K>(table);
   fill_float<PackedKind::kQ6K>(table);

@@ -168,8 +168,9 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
           // Byte k % 4 of each lane's quad.
           alignas(64) int32_t lanes[16];
           for (int l = 0; l < 16; ++l) lanes[l] = codes[k / 4 * 64 + l * 4 + k % 4] - T::kCodeZero;
-          F32 w = mul(group.scale(T::kParts == 2 ? k / 16 : 0), to_f32(load_i32(lanes)));
-          if constexpr (T::kHasMin) w = add(w, group.minimum());
+          const int part = T::kParts == 2 ? k / 16 : 0;
+          F32 w = mul(group.scale(part), to_f32(load_i32(lanes)));
+          if constexpr (T::kHasMin) w = add(w, group.minimum(part));
           store(out + (((32 * g + k) / 2 * kScratchStrips + s) * 2 + k % 2) * 16, w);
         }
       }

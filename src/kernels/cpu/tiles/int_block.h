@@ -25,9 +25,13 @@ struct GatheredBlock {
     for (int64_t g = 0; g < count; ++g, ++to) {
       __builtin_memcpy(to->codes[i], codes + 32 * g, 32);
       to->scales[i] = args.a_scale[from + g];
-      if constexpr (T::kHasMin) to->sums[i] = args.a_sum[from + g];
+      [[maybe_unused]] const int32_t* isum = args.a_isum + 2 * (from + g);
+      if constexpr (T::kHasMin) {
+        for (int part = 0; part < T::kParts; ++part)
+          to->sums[i][part] = T::kParts == 2 ? to->scales[i] * static_cast<float>(isum[part])
+                                             : args.a_sum[from + g];
+      }
       if constexpr (T::kDotZero != 0) {
-        const int32_t* isum = args.a_isum + 2 * (from + g);
         for (int part = 0; part < T::kParts; ++part) {
           const int32_t sum = T::kParts == 2 ? isum[part] : isum[0] + isum[1];
           to->starts[i][part] = kMagicBits - T::kDotZero * sum;

@@ -24,7 +24,7 @@ QUIRE_INLINE Four four_at(const int32_t* p) {
 template <class T>
 struct IntHeads {
   alignas(64) float scale[kWalkedRows * kHeadStride];
-  alignas(64) float sum[T::kHasMin ? kWalkedRows * kHeadStride : 1];
+  alignas(64) float sum[T::kHasMin ? kWalkedRows * T::kParts * kHeadStride : 1];
   alignas(64) int32_t start[T::kDotZero ? kWalkedRows * T::kParts * kHeadStride : 1];
 
   static QUIRE_INLINE void copy(const float* from, int64_t groups, float* to) {
@@ -41,9 +41,14 @@ struct IntHeads {
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t from = (row + r) * args.scale_stride + group, to = r * kHeadStride;
       copy(args.a_scale + from, groups, scale + to);
-      if constexpr (T::kHasMin) copy(args.a_sum + from, groups, sum + to);
+      [[maybe_unused]] const int32_t* isum = args.a_isum + 2 * from;
+      if constexpr (T::kHasMin && T::kParts == 2) {
+        for (int64_t g = 0; g < 2 * groups; ++g)
+          sum[2 * to + g] = args.a_scale[from + g / 2] * static_cast<float>(isum[g]);
+      } else if constexpr (T::kHasMin) {
+        copy(args.a_sum + from, groups, sum + to);
+      }
       if constexpr (T::kDotZero != 0) {
-        const int32_t* isum = args.a_isum + 2 * from;
         int32_t* out = start + T::kParts * to;
         if constexpr (T::kParts == 2) {
           for (int64_t g = 0; g < 2 * groups; ++g) out[g] = kMagicBits - T::kDotZero * isum[g];
@@ -65,7 +70,7 @@ struct IntHeads {
   QUIRE_INLINE IntRows rows(const MatmulArgs& args, int64_t row, int64_t r, int64_t group) const {
     const int8_t* a = static_cast<const int8_t*>(args.a);
     return {a + (row + r) * args.a_stride + 32 * group, args.a_stride, scale + r * kHeadStride,
-            T::kHasMin ? sum + r * kHeadStride : nullptr,
+            T::kHasMin ? sum + r * T::kParts * kHeadStride : nullptr,
             T::kDotZero ? start + r * T::kParts * kHeadStride : nullptr};
   }
 };

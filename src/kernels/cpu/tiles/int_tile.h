@@ -14,13 +14,13 @@
 namespace quire::QUIRE_ISA {
 
 inline constexpr int64_t kHeadStride = 32;  // groups of the longest chunk
-// Rows where they lie: kHeadStride from row to row (kHeadStride * parts for starts), so that a tile
-// finds all of its rows by constants from one pointer, for want of integer registers.
+// Rows where they lie: kHeadStride from row to row (kHeadStride * parts for sums and starts), so
+// that a tile finds all of its rows by constants from one pointer, for want of integer registers.
 struct IntRows {
   const int8_t* a;  // at the chunk's first k
   int64_t a_stride;
-  const float* scales;  // at the chunk's first group
-  const float* sums;
+  const float* scales;    // at the chunk's first group
+  const float* sums;      // [row][group * parts]
   const int32_t* starts;  // [row][group * parts], kMagicBits - zero * sum(a)
   template <int kParts>
   struct Group {
@@ -30,7 +30,9 @@ struct IntRows {
       return quad(rows.a + r * rows.a_stride + 32 * g + 4 * j);
     }
     QUIRE_INLINE float scale(int r) const { return rows.scales[r * kHeadStride + g]; }
-    QUIRE_INLINE float sum(int r) const { return rows.sums[r * kHeadStride + g]; }
+    QUIRE_INLINE float sum(int r, int part) const {
+      return rows.sums[(r * kHeadStride + g) * kParts + part];
+    }
     QUIRE_INLINE int32_t start(int r, int part) const {
       return rows.starts[(r * kHeadStride + g) * kParts + part];
     }
@@ -46,10 +48,10 @@ struct RowsGroup {
   int8_t codes[kMost][32];
   int32_t starts[kMost][kParts];
   float scales[kMost];
-  float sums[kHasMin ? kMost : 1];
+  float sums[kHasMin ? kMost : 1][kParts];
   QUIRE_INLINE U8 quad_at(int r, int j) const { return quad(codes[r] + 4 * j); }
   QUIRE_INLINE float scale(int r) const { return scales[r]; }
-  QUIRE_INLINE float sum(int r) const { return sums[r]; }
+  QUIRE_INLINE float sum(int r, int part) const { return sums[r][part]; }
   QUIRE_INLINE int32_t start(int r, int part) const { return starts[r][part]; }
 };
 template <class Group>
@@ -73,11 +75,11 @@ struct UnpackedSource {
   using T = TraitsOf;
   const uint8_t* codes;   // [group][strip][8][64]
   const float* scales;    // [group][strip][parts][16]
-  const float* minimums;  // [group][strip][16]
+  const float* minimums;  // as scales
   const float* offsets;   // as scales
   FetchAhead ahead;
   QUIRE_INLINE UnpackedSource strip(int s) const {
-    return {codes + s * 512, scales + s * T::kParts * 16, minimums + s * 16,
+    return {codes + s * 512, scales + s * T::kParts * 16, minimums + s * T::kParts * 16,
             offsets + s * T::kParts * 16, ahead};
   }
   struct Group {
@@ -88,11 +90,11 @@ struct UnpackedSource {
     QUIRE_INLINE U8 quad(int j) const { return load_u8(codes + 64 * j); }
     QUIRE_INLINE F32 scale(int part) const { return load(scales + 16 * part); }
     QUIRE_INLINE F32 offset(int part) const { return load(offsets + 16 * part); }
-    QUIRE_INLINE F32 minimum() const { return load(minimums); }
+    QUIRE_INLINE F32 minimum(int part) const { return load(minimums + 16 * part); }
   };
   QUIRE_INLINE Group at(int64_t g, int strip) const {
     const int64_t i = g * kScratchStrips + strip;
-    return {codes + i * 512, scales + i * T::kParts * 16, minimums + i * 16,
+    return {codes + i * 512, scales + i * T::kParts * 16, minimums + i * T::kParts * 16,
             offsets + i * T::kParts * 16};
   }
   QUIRE_INLINE void start_group(int64_t g) const { ahead.fetch(g); }
@@ -146,12 +148,12 @@ QUIRE_INLINE void int_tile(const Source& source, const Rows& rows, int64_t group
             sums[r][first + s] = fma(scaled, set1(row.scale(r)), sums[r][first + s]);
           }
         }
-      }
-      if constexpr (T::kHasMin) {
-        QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
-          const F32 minimum = source.at(g, first + s).minimum();
-          QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
-              fma(minimum, set1(row.sum(r)), sums[r][first + s]);
+        if constexpr (T::kHasMin) {
+          QUIRE_UNROLL for (int s = 0; s < kSide; ++s) {
+            const F32 minimum = source.at(g, first + s).minimum(part);
+            QUIRE_UNROLL for (int r = 0; r < kRows; ++r) sums[r][first + s] =
+                fma(minimum, set1(row.sum(r, part)), sums[r][first + s]);
+          }
         }
       }
     }

@@ -57,7 +57,8 @@ struct DirectWay {
   using T = Traits<kind>;
   using Source = PackedSource<kind>;
   static constexpr bool kZmm = kVectorRegisters >= 32;
-  static constexpr bool kPlanes = T::kSix || (T::kFive && T::kTwoLevel);  // take many registers
+  static constexpr bool kPlanes =
+      T::kSix || T::kPairs || (T::kFive && T::kTwoLevel);  // take many registers
   static constexpr bool kFree = kDirectIsFree && !kPlanes;
   // More rows are blocks: int_block.h.
   static constexpr int64_t kMostWalked = kFree && kAddIsFree && T::kGroups == 1 ? (T::kFive   ? 3
@@ -101,7 +102,7 @@ struct IntScratch {
   alignas(64) uint8_t codes[kSlots * 512];
   alignas(64) float scales[kSlots * T::kParts * 16];
   alignas(64) float offsets[kSlots * T::kParts * 16];  // -kMagic * scale
-  alignas(64) float minimums[T::kHasMin ? kSlots * 16 : 16];
+  alignas(64) float minimums[T::kHasMin ? kSlots * T::kParts * 16 : 16];
 };
 
 // Tiles read a chunk of two strips that has been unpacked.
@@ -129,8 +130,9 @@ struct UnpackedWay {
           const F32 scale = group.scale(part);
           store(scratch.scales + (i * T::kParts + part) * 16, scale);
           store(scratch.offsets + (i * T::kParts + part) * 16, mul(scale, set1(-kMagic)));
+          if constexpr (T::kHasMin)
+            store(scratch.minimums + (i * T::kParts + part) * 16, group.minimum(part));
         }
-        if constexpr (T::kHasMin) store(scratch.minimums + i * 16, group.minimum());
       }
     }
     return {scratch.codes, scratch.scales, scratch.minimums, scratch.offsets, {}};

@@ -12,8 +12,11 @@ inline constexpr float kMagic = 12582912.0f;
 template <PackedKind kind>
 struct Traits {
   static constexpr bool kIq4 = kind == PackedKind::kIq4Nl || kind == PackedKind::kIq4Xs;
-  static constexpr bool kTwoLevel = kind == PackedKind::kQ4K || kind == PackedKind::kQ5K ||
-                                    kind == PackedKind::kQ6K || kind == PackedKind::kIq4Xs;
+  static constexpr bool kTwo = kind == PackedKind::kQ2K, kThree = kind == PackedKind::kQ3K;
+  static constexpr bool kPairs = kTwo || kThree;  // two bits of each code side by side
+  static constexpr bool kTwoLevel = kPairs || kind == PackedKind::kQ4K ||
+                                    kind == PackedKind::kQ5K || kind == PackedKind::kQ6K ||
+                                    kind == PackedKind::kIq4Xs;
   static constexpr bool kFive =
       kind == PackedKind::kQ5Sym || kind == PackedKind::kQ5Min || kind == PackedKind::kQ5K;
   static constexpr bool kSix = kind == PackedKind::kQ6K;
@@ -22,13 +25,15 @@ struct Traits {
   static constexpr bool kZeroPoint = kG4 || kG8;  // one scale and zero point per unit
   static constexpr bool kWide = kind == PackedKind::kQ8 || kG8;  // 8-bit codes
   static constexpr bool kDotsBytes = kWide || kIq4;              // dot_byte, not dot_small
-  static constexpr bool kHasMin = kind == PackedKind::kQ4Min || kind == PackedKind::kQ5Min ||
-                                  kind == PackedKind::kQ4K || kind == PackedKind::kQ5K || kG8;
-  static constexpr int kParts = kSix ? 2 : 1;  // scales per group
+  static constexpr bool kHasMin = kTwo || kind == PackedKind::kQ4Min ||
+                                  kind == PackedKind::kQ5Min || kind == PackedKind::kQ4K ||
+                                  kind == PackedKind::kQ5K || kG8;
+  static constexpr int kParts = kSix || kPairs ? 2 : 1;  // scales and minimums per group
   // What the dot products of a group must start from, times -sum(a).
   static constexpr int kDotZero = kDotsBytes                   ? kByteZero
                                   : kind == PackedKind::kQ4Sym ? 8
                                   : kind == PackedKind::kQ5Sym ? 16
+                                  : kThree                     ? 4
                                   : kSix                       ? 32
                                   : kMx                        ? 12
                                   : kG4                        ? 16
@@ -39,9 +44,16 @@ struct Traits {
                                  : kind == PackedKind::kG4x128 || kind == PackedKind::kG8x128 ? 4
                                  : kind == PackedKind::kG4x256 || kind == PackedKind::kG8x256 ? 8
                                                                                               : 1;
-  static constexpr int kHead = kZeroPoint ? 48 : !kTwoLevel ? 0 : kHasMin ? 64 : 32;
-  static constexpr int kScales = kWide ? 512 : kFive ? 320 : kSix ? 384 : 256;  // offset in a group
-  static constexpr int kGroupBytes = kScales + (kZeroPoint              ? 0
+  // Of the unit's head: f16 numbers, then zero points, or the scales of kinds of pairs.
+  static constexpr int kHalves = kZeroPoint ? 32 : !kTwoLevel ? 0 : kHasMin ? 64 : 32;
+  static constexpr int kHead = kHalves + (kZeroPoint ? 16 : kTwo ? 256 : kThree ? 192 : 0);
+  static constexpr int kScales = kWide    ? 512  // offset in a group
+                                 : kFive  ? 320
+                                 : kSix   ? 384
+                                 : kThree ? 192
+                                 : kTwo   ? 128
+                                          : 256;
+  static constexpr int kGroupBytes = kScales + (kZeroPoint || kPairs    ? 0
                                                 : kMx                   ? 16
                                                 : kTwoLevel && kIq4     ? 16
                                                 : kTwoLevel || !kHasMin ? 32
@@ -62,10 +74,17 @@ struct PackedGroup {
   using T = Traits<kind>;
   const uint8_t* unit;
   const uint8_t* group;
+  int number;  // of the group inside the unit
 
   // The codes of quad j (k = 4 j .. 4 j + 3) as unsigned bytes.
   QUIRE_INLINE U8 quad(int j) const {
     if constexpr (T::kWide) return load_u8(group + 64 * j);
+    if constexpr (T::kPairs) {
+      const U8 low = bit_and(shr32(load_u8(group + 64 * (j / 4)), 2 * (j % 4)), set1_u8(3));
+      if constexpr (T::kTwo) return low;
+      const U8 plane = load_u8(group + 128);  // bit j to bit 2
+      return bit_or(low, bit_and(j < 2 ? shl32(plane, 2 - j) : shr32(plane, j - 2), set1_u8(4)));
+    }
     const U8 pairs = load_u8(group + 64 * (j % 4));
     const U8 q = bit_and(j < 4 ? pairs : shr32(pairs, 4), set1_u8(15));
     if constexpr (T::kFive) {  // bit j of the plane to bit 4
@@ -96,13 +115,23 @@ struct PackedGroup {
     if constexpr (T::kSix || (T::kIq4 && T::kTwoLevel))
       return mul(load_f16(halves(unit)),
                  from_i8(reinterpret_cast<const int8_t*>(scales) + 16 * part));
+    if constexpr (T::kTwo) return mul(load_f16(halves(unit)), to_f32(four_bits(unit + 64, part)));
+    if constexpr (T::kThree) {
+      const I32 high = bits_of(unit + 160, 2 * (2 * number + part), 3);
+      const I32 six = bit_or(four_bits(unit + 32, part), shl<4>(high));
+      return mul(load_f16(halves(unit)), to_f32(sub(six, set1_i32(32))));
+    }
     if constexpr (T::kTwoLevel) return mul(load_f16(halves(unit)), from_u8(scales));
     return load_f16(halves(scales));
   }
   // What takes kMagic out of a sum of products times scale; see int_tile.h.
   QUIRE_INLINE F32 offset(int part) const { return mul(scale(part), set1(-kMagic)); }
-  QUIRE_INLINE F32 minimum() const {
+  QUIRE_INLINE F32 minimum(int part) const {
     const uint8_t* scales = group + T::kScales;
+    if constexpr (T::kTwo) {
+      const F32 m = to_f32(four_bits(unit + 192, part));
+      return sub(zero(), mul(load_f16(halves(unit + 32)), m));
+    }
     if constexpr (T::kG8) return mul(load_f16(halves(unit)), sub(set1(128.0f), from_u8(unit + 32)));
     if constexpr (T::kTwoLevel)
       return sub(zero(), mul(load_f16(halves(unit + 32)), from_u8(scales + 16)));
@@ -111,6 +140,14 @@ struct PackedGroup {
   // 2^(e - 128) for e of 2 and more, 0 for 1.
   static QUIRE_INLINE F32 power(const uint8_t* e) {
     return as_f32(shl<23>(sub(round_i32(from_u8(e)), set1_i32(1))));
+  }
+  // Bits of one word per lane.
+  static QUIRE_INLINE I32 bits_of(const uint8_t* words, int at, int mask) {
+    return bit_and(as_lanes(shr32(load_u8(words), at)), set1_i32(mask));
+  }
+  // Those of a part among the unit's sixteen, in two words per lane.
+  QUIRE_INLINE I32 four_bits(const uint8_t* words, int part) const {
+    return bits_of(words + number / 4 * 64, 8 * (number % 4) + 4 * part, 15);
   }
   static QUIRE_INLINE const uint16_t* halves(const uint8_t* p) {
     return reinterpret_cast<const uint16_t*>(p);
@@ -126,7 +163,8 @@ struct PackedSource {
   FetchAhead ahead;
   QUIRE_INLINE PackedGroup<kind> at(int64_t g, int strip) const {
     const uint8_t* unit = base + g / T::kGroups * unit_stride + strip * T::kUnitBytes;
-    return {unit, unit + T::kHead + g % T::kGroups * T::kGroupBytes};
+    const int64_t number = g % T::kGroups;
+    return {unit, unit + T::kHead + number * T::kGroupBytes, static_cast<int>(number)};
   }
   QUIRE_INLINE void start_group(int64_t g) const { ahead.fetch(g); }
 };
