@@ -95,7 +95,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--kernels", flags.kernels,
-                  "CPU kernels: auto, ref, avx2, avx512, vnni, bf16, amx, neon")
+                  "CPU kernels: auto, ref, avx2, avx_vnni, avx512, vnni, bf16, amx, neon, i8mm")
       ->capture_default_str();
   command
       .add_option("--threads", flags.threads,

@@ -24,7 +24,7 @@ def test_version_names_the_version_and_the_kernels(binary):
     done = run_quire(binary, "--version")
     assert done.returncode == 0
     assert "quire" in done.stdout.lower() and "0.1.0" in done.stdout
-    assert any(isa in done.stdout for isa in ("ref", "avx2", "avx512", "vnni", "bf16", "amx", "neon"))
+    assert any(isa in done.stdout for isa in ("ref", "avx2", "avx_vnni", "avx512", "vnni", "bf16", "amx", "neon", "i8mm"))
 
 
 @pytest.mark.parametrize("command", [[], ["serve"], ["generate"], ["chat"], ["inspect"]])

@@ -13,10 +13,12 @@ void fill_matmul_ref(MatmulKernels* table);
 void fill_matmul_ref_tiles(MatmulKernels* table);
 void fill_matmul_emulated(MatmulKernels* table);  // the tiles over plain arrays: for tests
 void fill_matmul_avx2(MatmulKernels* table);
+void fill_matmul_avx_vnni(MatmulKernels* table);
 void fill_matmul_avx512(MatmulKernels* table);
 void fill_matmul_vnni(MatmulKernels* table);
 void fill_matmul_bf16(MatmulKernels* table);
 void fill_matmul_amx(MatmulKernels* table);
 void fill_matmul_neon(MatmulKernels* table);
+void fill_matmul_i8mm(MatmulKernels* table);
 
 }  // namespace quire

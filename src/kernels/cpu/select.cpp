@@ -18,7 +18,8 @@ namespace quire {
 namespace {
 
 struct CpuFeatures {
-  bool avx2 = false, avx512 = false, vnni = false, bf16 = false, amx = false, neon = false;
+  bool avx2 = false, avx_vnni = false, avx512 = false, vnni = false, bf16 = false, amx = false;
+  bool neon = false, i8mm = false;
 };
 
 #if defined(__x86_64__)
@@ -48,6 +49,7 @@ CpuFeatures read_features() {
   const std::uint32_t amx_bits = 1u << 22 | 1u << 23 | 1u << 24;  // bf16, AVX512-FP16, tile
   const bool amx = (d & amx_bits) == amx_bits;
   if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) a = 0;
+  f.avx_vnni = f.avx2 && (a >> 4 & 1);
   f.bf16 = f.vnni && (a >> 5 & 1);
   f.amx = f.bf16 && amx && tiles && request_amx();
   return f;
@@ -57,6 +59,8 @@ CpuFeatures read_features() {
   CpuFeatures f;
   constexpr unsigned long kAsimdHp = 1ul << 10, kAsimdDp = 1ul << 20;
   f.neon = (getauxval(AT_HWCAP) & (kAsimdHp | kAsimdDp)) == (kAsimdHp | kAsimdDp);
+  constexpr unsigned long kI8mm = 1ul << 13;
+  f.i8mm = f.neon && (getauxval(AT_HWCAP2) & kI8mm) != 0;
   return f;
 }
 #else
@@ -76,6 +80,12 @@ class Tables {
     fill_matmul_avx2(&table.mm);
     fill_vector_kernels_avx2(&table.vec);
     add("avx2", table);
+#endif
+#ifdef QUIRE_HAVE_ISA_avx_vnni
+    if (f.avx_vnni) {  // of its own: processors with AVX-512 may lack it
+      fill_matmul_avx_vnni(&table.mm);
+      add("avx_vnni", table);
+    }
 #endif
 #ifdef QUIRE_HAVE_ISA_avx512
     if (!f.avx512) return;
@@ -104,6 +114,11 @@ class Tables {
     fill_matmul_neon(&table.mm);
     fill_vector_kernels_neon(&table.vec);
     add("neon", table);
+#endif
+#ifdef QUIRE_HAVE_ISA_i8mm
+    if (!f.i8mm) return;
+    fill_matmul_i8mm(&table.mm);
+    add("i8mm", table);
 #endif
   }
   const std::vector<const KernelTable*>& available() const { return available_; }

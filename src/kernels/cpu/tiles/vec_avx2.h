@@ -1,4 +1,4 @@
-// The vector wrapper over two ymm registers (AVX2, FMA, F16C).
+// The vector wrapper over two ymm registers (AVX2, FMA, F16C; dot products with AVX-VNNI where it may be used).
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,11 @@ struct U8 {
   __m256i lo, hi;
 };
 inline constexpr int kVectorRegisters = 8;  // values of 16 lanes
-inline constexpr int32_t kByteZero = 0;     // dot_byte subtracts 128 itself
+#ifdef __AVXVNNI__
+inline constexpr int32_t kByteZero = 128;  // vpdpbusd multiplies the byte as it is
+#else
+inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
+#endif
 
 // Lanes [base, base + 8) that lie below n.
 QUIRE_INLINE __m256i first_lanes(int n, int base) {
@@ -198,6 +202,13 @@ QUIRE_INLINE U8 shr32(U8 a, int n) {
   return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
 }
 
+#ifdef __AVXVNNI__
+QUIRE_INLINE I32 dot_byte(I32 acc, U8 w, U8 a) {
+  return {_mm256_dpbusd_avx_epi32(acc.lo, w.lo, a.lo),
+          _mm256_dpbusd_avx_epi32(acc.hi, w.hi, a.hi)};
+}
+QUIRE_INLINE I32 dot_small(I32 acc, U8 w, U8 a) { return dot_byte(acc, w, a); }
+#else
 // 7-bit weights: 2 * 127 * 127 fits the 16-bit sums of vpmaddubsw.
 QUIRE_INLINE __m256i dot_half(__m256i acc, __m256i w, __m256i a) {
   const __m256i pairs = _mm256_maddubs_epi16(w, a);
@@ -213,5 +224,6 @@ QUIRE_INLINE I32 dot_byte(I32 acc, U8 w, U8 a) {
   return {dot_half(acc.lo, _mm256_abs_epi8(lo), _mm256_sign_epi8(a.lo, lo)),
           dot_half(acc.hi, _mm256_abs_epi8(hi), _mm256_sign_epi8(a.hi, hi))};
 }
+#endif
 
 }  // namespace quire::QUIRE_ISA

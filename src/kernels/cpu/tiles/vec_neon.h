@@ -1,4 +1,4 @@
-// The vector wrapper over four q registers (Armv8.2-A with dotprod and fp16).
+// The vector wrapper over four q registers (Armv8.2-A with dotprod and fp16; i8mm where it may be used).
 #pragma once
 
 #include <arm_neon.h>
@@ -17,7 +17,11 @@ struct U8 {
   uint8x16_t v[4];
 };
 inline constexpr int kVectorRegisters = 8;  // values of 16 lanes
-inline constexpr int32_t kByteZero = 0;     // dot_byte subtracts 128 itself
+#ifdef __ARM_FEATURE_MATMUL_INT8
+inline constexpr int32_t kByteZero = 128;  // usdot multiplies the byte as it is
+#else
+inline constexpr int32_t kByteZero = 0;  // dot_byte subtracts 128 itself
+#endif
 
 #define QUIRE_PARTS(expr)         \
   do {                            \
@@ -246,6 +250,13 @@ QUIRE_INLINE U8 shr32(U8 a, int n) {
   QUIRE_PARTS(a.v[i] = vreinterpretq_u8_s32(shift_right(vreinterpretq_s32_u8(a.v[i]), n)));
   return a;
 }
+#ifdef __ARM_FEATURE_MATMUL_INT8
+QUIRE_INLINE I32 dot_byte(I32 acc, U8 w, U8 a) {
+  QUIRE_PARTS(acc.v[i] = vusdotq_s32(acc.v[i], w.v[i], vreinterpretq_s8_u8(a.v[i])));
+  return acc;
+}
+QUIRE_INLINE I32 dot_small(I32 acc, U8 w, U8 a) { return dot_byte(acc, w, a); }
+#else
 // Codes of at most 7 bits are the same bits as signed bytes.
 QUIRE_INLINE I32 dot_small(I32 acc, U8 w, U8 a) {
   QUIRE_PARTS(acc.v[i] =
@@ -256,6 +267,7 @@ QUIRE_INLINE I32 dot_byte(I32 acc, U8 w, U8 a) {
   QUIRE_PARTS(w.v[i] = veorq_u8(w.v[i], vdupq_n_u8(0x80)));
   return dot_small(acc, w, a);
 }
+#endif
 
 #undef QUIRE_PARTS
 
