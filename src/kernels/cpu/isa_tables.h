@@ -16,6 +16,7 @@ void fill_matmul_avx2(MatmulKernels* table);
 void fill_matmul_avx_vnni(MatmulKernels* table);
 void fill_matmul_avx512(MatmulKernels* table);
 void fill_matmul_vnni(MatmulKernels* table);
+void fill_matmul_vnni_shared(MatmulKernels* table);  // the same bits, for Intel's ports
 void fill_matmul_bf16(MatmulKernels* table);
 void fill_matmul_amx(MatmulKernels* table);
 void fill_matmul_neon(MatmulKernels* table);

@@ -20,6 +20,7 @@ namespace {
 struct CpuFeatures {
   bool avx2 = false, avx_vnni = false, avx512 = false, vnni = false, bf16 = false, amx = false;
   bool neon = false, i8mm = false;
+  bool shared_ports = false;  // dot products have none of their own
 };
 
 #if defined(__x86_64__)
@@ -36,6 +37,8 @@ bool request_amx() {
 CpuFeatures read_features() {
   CpuFeatures f;
   std::uint32_t a, b, c, d;
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return f;
+  f.shared_ports = b == signature_INTEL_ebx;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return f;
   const bool osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
   if (!osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
@@ -95,7 +98,7 @@ class Tables {
 #endif
 #ifdef QUIRE_HAVE_ISA_vnni
     if (!f.vnni) return;
-    fill_matmul_vnni(&table.mm);
+    (f.shared_ports ? fill_matmul_vnni_shared : fill_matmul_vnni)(&table.mm);
     add("vnni", table);
 #endif
 #ifdef QUIRE_HAVE_ISA_bf16

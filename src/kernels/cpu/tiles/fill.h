@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/tiles/activations.h"
+#include "kernels/cpu/tiles/bf16_widened.h"
 #include "kernels/cpu/tiles/float8_matmul.h"
 #include "kernels/cpu/tiles/int_matmul.h"
 
@@ -70,7 +71,7 @@ inline void fill_bf16(MatmulKernels* table) {
   const auto fill = [&](PackedKind kind, MatmulFn fn) {
     table->matmul[static_cast<int>(kind)][static_cast<int>(ActForm::kBF16)] = fn;
   };
-  fill(PackedKind::kBF16, bf16_matmul);
+  fill(PackedKind::kBF16, kDotsBf16 ? bf16_matmul : bf16_widened);
   fill(PackedKind::kF8x32, float8_matmul<PackedKind::kF8x32>);
   fill(PackedKind::kF8x128, float8_matmul<PackedKind::kF8x128>);
 }

@@ -10,6 +10,7 @@
 
 namespace quire::QUIRE_ISA {
 
+inline constexpr int64_t kFloat8ChunkK = 256;  // 16 KB of pairs for two strips
 inline constexpr int64_t kFloat8DirectRows = kVectorRegisters >= 32 ? 4 : 1;
 inline constexpr int kFloat8TileRows = kVectorRegisters >= 32 ? 6 : 3;
 inline constexpr int kFloat8TileStrips = kVectorRegisters >= 32 ? 2 : 1;
@@ -25,7 +26,7 @@ struct Float8Packed {
   // Fetches the same pair one chunk on.
   QUIRE_INLINE I32 pair(int64_t unit, int strip, int64_t i) const {
     const uint8_t* codes = at(unit, strip) + 64 + 32 * i;
-    __builtin_prefetch(codes + kFloatChunkK / kFloat8UnitK<kind> * unit_stride, 0, 2);
+    __builtin_prefetch(codes + kFloat8ChunkK / kFloat8UnitK<kind> * unit_stride, 0, 2);
     return load_e4m3_pairs(codes);
   }
   QUIRE_INLINE F32 scale(int64_t unit, int strip) const {
@@ -38,9 +39,9 @@ struct Float8Packed {
 // A chunk of two strips, widened.
 template <PackedKind kind>
 struct Float8Scratch {
-  static constexpr int64_t kPairs = kFloatChunkK / 2;
+  static constexpr int64_t kPairs = kFloat8ChunkK / 2;
   alignas(64) int32_t pairs[kPairs * kScratchStrips * 16];  // [k / 2][strip][16] of two bf16
-  alignas(64) float scales[kFloatChunkK / kFloat8UnitK<kind> * kScratchStrips * 16];
+  alignas(64) float scales[kFloat8ChunkK / kFloat8UnitK<kind> * kScratchStrips * 16];
 };
 template <PackedKind kind>
 struct Float8Widened {
@@ -122,7 +123,7 @@ void float8_matmul(const MatmulArgs& args) {
   alignas(64) float carry[kRowBlock * kCarryStride];
   const int64_t units = (args.shape.k + kUnitK - 1) / kUnitK;
   const bool direct = args.m <= kFloat8DirectRows;
-  const int64_t chunk = direct ? units : kFloatChunkK / kUnitK;
+  const int64_t chunk = direct ? units : kFloat8ChunkK / kUnitK;
   const auto* a = static_cast<const uint16_t*>(args.a);
   for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
     const Panel panel = panel_at<static_cast<int>(kBytes)>(args, p, units);

@@ -1,7 +1,7 @@
 // Matrix products with f32 or bf16 activations: the loops around float_tile.
 //
 // bf16 and f32 weights, and f16 or bf16 weights for few rows, are read as they are packed.
-// Everything else is widened to f32 (integer kinds: dequantized exactly) into a scratch of two
+// Everything else is widened to f32 (integer kinds: dequantized exactly) into a scratch of a few
 // strips x a chunk of K, which serves a block of rows. Sums between chunks wait in a carry buffer,
 // which changes no bit.
 #pragma once
@@ -11,14 +11,17 @@
 
 namespace quire::QUIRE_ISA {
 
-inline constexpr int64_t kFloatChunkK = 256;  // 32 KB of f32 for two strips
 // Tiles by registers; see float_tile.h. ymm: 6 x 1 takes 12 sums, 2 weights, 1 broadcast.
 inline constexpr int kFloatTileRows = 6;
-inline constexpr int kFloatTileStrips = kVectorRegisters >= 32 ? 2 : 1;
+inline constexpr int kFloatTileStrips = kVectorRegisters >= 32 ? 4 : 1;
+inline constexpr int kFloatScratchStrips = kVectorRegisters >= 32 ? 4 : 2;
+inline constexpr int64_t kFloatChunkK = 512 / kFloatScratchStrips;  // 32 KB of f32
 #ifdef __AVX512BF16__
+inline constexpr bool kDotsBf16 = true;
 inline constexpr int kBf16TileStrips = 4;
 #else
-inline constexpr int kBf16TileStrips = kFloatTileStrips;
+inline constexpr bool kDotsBf16 = false;
+inline constexpr int kBf16TileStrips = kVectorRegisters >= 32 ? 2 : 1;
 #endif
 inline constexpr int kBf16TileRows = kVectorRegisters >= 32 ? 6 : 4;
 // Pairs of k that several tiles of rows read: 192 KB of a panel, so that with the activations it
@@ -136,7 +139,7 @@ inline void bf16_matmul(const MatmulArgs& args) {
 
 // ---- weights widened into a scratch
 
-// k [k0, k0 + count) of up to two strips as f32: [k / 2][strip][2][16].
+// k [k0, k0 + count) of some strips as f32: [k / 2][strip][2][16].
 template <PackedKind kind>
 QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k0, int64_t count,
                         float* out) {
@@ -146,8 +149,8 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
       for (int s = 0; s < strips; ++s) {
         const uint8_t* unit = panel.base + (k / kUnitK * panel.strips + strip + s) * kBytes;
         const F32 scale = load(reinterpret_cast<const float*>(unit));
-        float* to = out + ((k - k0) / 2 * kScratchStrips + s) * 32;
-        for (int i = 0; i < kUnitK / 2; ++i, to += kScratchStrips * 32) {
+        float* to = out + ((k - k0) / 2 * kFloatScratchStrips + s) * 32;
+        for (int i = 0; i < kUnitK / 2; ++i, to += kFloatScratchStrips * 32) {
           F32 even, odd;
           split_pairs(load_e4m3_pairs(unit + 64 + 32 * i), &even, &odd);
           store(to, mul(even, scale));
@@ -171,19 +174,21 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
           const int part = T::kParts == 2 ? k / 16 : 0;
           F32 w = mul(group.scale(part), to_f32(load_i32(lanes)));
           if constexpr (T::kHasMin) w = add(w, group.minimum(part));
-          store(out + (((32 * g + k) / 2 * kScratchStrips + s) * 2 + k % 2) * 16, w);
+          store(out + (((32 * g + k) / 2 * kFloatScratchStrips + s) * 2 + k % 2) * 16, w);
         }
       }
     }
   } else {
+    const int64_t panel_bytes = panel.units * panel.strips * kFloatUnitBytes<kind>;
     for (int64_t u = 0; u < count / 2; ++u) {
       for (int s = 0; s < strips; ++s) {
         const uint8_t* unit =
             panel.base + ((k0 / 2 + u) * panel.strips + strip + s) * kFloatUnitBytes<kind>;
         F32 even, odd;
         load_pair<kind>(unit, &even, &odd);
-        store(out + (u * kScratchStrips + s) * 32, even);
-        store(out + (u * kScratchStrips + s) * 32 + 16, odd);
+        __builtin_prefetch(unit + panel_bytes, 0, 2);  // the next panel's
+        store(out + (u * kFloatScratchStrips + s) * 32, even);
+        store(out + (u * kFloatScratchStrips + s) * 32 + 16, odd);
       }
     }
   }
@@ -202,13 +207,13 @@ inline void scratch_rows(const float* scratch, int64_t strips, int64_t rows, con
       float_tile_call<kF32, 1, 1>, float_tile_call<kF32, 2, 1>, float_tile_call<kF32, 3, 1>,
       float_tile_call<kF32, 4, 1>, float_tile_call<kF32, 5, 1>, float_tile_call<kF32, 6, 1>};
   run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1],
-             {reinterpret_cast<const uint8_t*>(scratch), kScratchStrips * 128, {}}, 128, strips, a,
+             {reinterpret_cast<const uint8_t*>(scratch), kFloatScratchStrips * 128, {}}, 128, strips, a,
              a_stride, units, out);
 }
 
 template <PackedKind kind, int kUnitBytes, int kUnitK>
 QUIRE_INLINE void float_widened(const MatmulArgs& args) {
-  alignas(64) float scratch[kFloatChunkK * kScratchStrips * 16];
+  alignas(64) float scratch[kFloatChunkK * kFloatScratchStrips * 16];
   alignas(64) float carry[kRowBlock * kCarryStride];
   const int64_t units = (args.shape.k + kUnitK - 1) / kUnitK, padded_k = units * kUnitK;
   for (int64_t p = args.panel_begin; p < args.panel_end; ++p) {
@@ -217,8 +222,8 @@ QUIRE_INLINE void float_widened(const MatmulArgs& args) {
       block = even_rows(args.m - row, kRowBlock);
       for (int64_t k = 0; k < padded_k; k += kFloatChunkK) {
         const int64_t count = smaller(kFloatChunkK, padded_k - k);
-        for (int64_t s = 0; s < panel.strips; s += kScratchStrips) {
-          const int64_t strips = smaller(kScratchStrips, panel.strips - s);
+        for (int64_t s = 0; s < panel.strips; s += kFloatScratchStrips) {
+          const int64_t strips = smaller(kFloatScratchStrips, panel.strips - s);
           widen<kind>(panel, s, static_cast<int>(strips), k, count, scratch);
           for (int64_t r = 0, tile; r < block; r += tile) {
             tile = even_rows(block - r, kFloatTileRows);

@@ -21,7 +21,7 @@ inline constexpr int kFloatUnitBytes = kind == PackedKind::kF32 ? 128 : 64;
 struct FloatSource {
   const uint8_t* base;
   int64_t unit_stride;  // strips side by side * kFloatUnitBytes
-  FetchAhead ahead{};   // bf16 only
+  FetchAhead ahead{};   // of packed weights
 };
 QUIRE_INLINE void split_pairs(I32 both, F32* even, F32* odd) {
   *even = as_f32(shl<16>(both));
@@ -41,17 +41,32 @@ QUIRE_INLINE void load_pair(const uint8_t* unit, F32* even, F32* odd) {
   }
 }
 
-// a: [kRows] rows of f32 at the chunk's first k. Registers, for zmm: 6 x 2 = 12 sums, 4 weights, 1
-// broadcast.
+// a: [kRows] rows of f32 at the chunk's first k. Registers, for zmm: 6 x 4 = 24 sums, 4 weights of
+// one k, 1-2 broadcasts: 10 loads for 24 multiply-adds, where 6 x 2 has 8 for 12. Packed weights of
+// two bytes come in pairs of k, so that 4 x 4 is the most: 16 sums, 8 weights.
 template <PackedKind kind, int kRows, int kStrips>
 QUIRE_INLINE void float_tile(const FloatSource& source, const float* a, int64_t a_stride,
                              int64_t units, const TileOutput& out) {
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
   for (int64_t u = 0; u < units; ++u) {
+    const uint8_t* unit = source.base + u * source.unit_stride;
+    if constexpr (kind == PackedKind::kF32) {
+      QUIRE_UNROLL for (int i = 0; i < 2; ++i) {
+        F32 weights[kStrips];
+        QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) weights[s] =
+            load(reinterpret_cast<const float*>(unit + s * kFloatUnitBytes<kind> + 64 * i));
+        QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
+          const F32 x = set1(a[r * a_stride + 2 * u + i]);
+          QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] = fma(x, weights[s], sums[r][s]);
+        }
+      }
+      continue;
+    }
+    source.ahead.fetch(u);
     F32 even[kStrips], odd[kStrips];
     QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) load_pair<kind>(
-        source.base + u * source.unit_stride + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
+        unit + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
     QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
       const F32 x = set1(a[r * a_stride + 2 * u]), y = set1(a[r * a_stride + 2 * u + 1]);
       QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =

@@ -122,7 +122,15 @@ void int_walk(const MatmulArgs& args) {
             panel.base + g / K::kGroups * unit_stride + s * K::kUnitBytes, unit_stride, {}};
         for (int64_t r = 0, tile; r < block; r += tile) {
           tile = even_rows(block - r, Way::kTileRows);
-          if (!stream) source.ahead = fetch_part(next, unit_stride / K::kGroups, part++, parts);
+          if (kFetchesStream && wide == kPanelStrips) {
+            source.ahead = {};
+            if (r == 0)  // which reads from memory
+              source.ahead =
+                  fetch_part(source.base + (K::kGroups == 1 ? kStreamAhead : unit_stride),
+                             unit_stride / K::kGroups, 0, 1);
+          } else if (!stream) {
+            source.ahead = fetch_part(next, unit_stride / K::kGroups, part++, parts);
+          }
           const TileOutput out =
               output_at(args, r, panel.column + 16 * s, carry + r * kCarryStride + 16 * s, g == 0,
                         g + count == groups);
@@ -140,10 +148,10 @@ template <PackedKind kind>
 void int_matmul(const MatmulArgs& args) {
   using Direct = DirectWay<kind>;
   if (args.m <= Direct::kMostWalked) return int_walk<kind>(args);
-  if constexpr (Direct::kFree)
-    int_block<kind, Direct>(args);
-  else
-    int_block<kind, UnpackedWay<kind>>(args);
+  if constexpr (Direct::kFree || Direct::kMostDirect > 0) {
+    if (Direct::kFree || args.m <= Direct::kMostDirect) return int_block<kind, Direct>(args);
+  }
+  if constexpr (!Direct::kFree) int_block<kind, UnpackedWay<kind>>(args);
 }
 
 }  // namespace quire::QUIRE_ISA

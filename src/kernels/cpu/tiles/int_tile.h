@@ -3,7 +3,7 @@
 // float(i) * scale without a conversion: the dot products start from the bits of 1.5 * 2^23, so
 // that the int32 sum, read as a float, is 1.5 * 2^23 + i (|i| < 2^22). Then fma(that, scale, -1.5 *
 // 2^23 * scale) is i * scale rounded once: the product is exact in the first term and scale has at
-// most 18 significant bits in the second. Where additions have ports of their own (kAddIsFree),
+// most 18 significant bits in the second. Where additions have ports of their own (kDirectIsFree),
 // 1.5 * 2^23 is subtracted instead, which is exact: a multiplication less, and the same bits but
 // for the sign of a zero, which no sum that begins at +0 shows.
 #pragma once
@@ -114,7 +114,7 @@ QUIRE_INLINE void int_tile(const Source& source, const Rows& rows, int64_t group
   using T = typename Source::T;
   constexpr int kQuads = 8 / T::kParts;
   // Kinds with a minimum or two scales have enough work on those ports already.
-  constexpr bool kSubtracts = kAddIsFree && !T::kHasMin && T::kParts == 1;
+  constexpr bool kSubtracts = kDirectIsFree && !T::kHasMin && T::kParts == 1;
   F32 sums[kRows][kStrips];
   start_sums(out, sums);
   for (int64_t g = 0; g < groups; ++g) {

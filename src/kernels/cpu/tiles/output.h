@@ -63,5 +63,11 @@ QUIRE_INLINE TileOutput strips_right(TileOutput out, int64_t strips) {
   if (out.bias) out.bias += 16 * strips;
   return out;
 }
+// The same columns, `rows` rows further down.
+QUIRE_INLINE TileOutput rows_down(TileOutput out, int64_t rows) {
+  out.c += rows * out.ldc;
+  out.carry += rows * kCarryStride;
+  return out;
+}
 
 }  // namespace quire::QUIRE_ISA

@@ -47,20 +47,18 @@
 #endif
 
 namespace quire::QUIRE_ISA {
-// Whether vector operations beside the dot products cost nothing much. Where it is wrong (Intel's
-// ports do both) tiles of many rows are some 15 % slower.
 #if defined(__AVX512VNNI__) && !defined(QUIRE_VEC_SCALAR)
-inline constexpr bool kDirectIsFree = true;
+inline constexpr bool kHasVnni = true;
+#else
+inline constexpr bool kHasVnni = false;
+#endif
+// Whether vector operations beside the dot products cost nothing much: AMD's processors have two
+// more ports for them, Intel's, for which a file defines QUIRE_SHARED_PORTS, have not (512 bits
+// wide; ports 0 and 5 do everything).
+#ifndef QUIRE_SHARED_PORTS
+inline constexpr bool kDirectIsFree = kHasVnni;
 #else
 inline constexpr bool kDirectIsFree = false;
-#endif
-// Whether additions have ports of their own too. They have on AMD's processors; a guess, as above,
-// that is right where there is AMX (Intel's) and wrong on Intel's with VNNI alone, where it costs
-// speed and no bits.
-#if defined(__AMX_INT8__)
-inline constexpr bool kAddIsFree = false;
-#else
-inline constexpr bool kAddIsFree = kDirectIsFree;
 #endif
 }  // namespace quire::QUIRE_ISA
 
