@@ -12,6 +12,8 @@ void fill_matmul_ref(MatmulKernels* table);
 // tests.
 void fill_matmul_ref_tiles(MatmulKernels* table);
 void fill_matmul_emulated(MatmulKernels* table);  // the tiles over plain arrays: for tests
+// Those of tiles for instruction sets that multiply pairs of bf16.
+void fill_matmul_emulated_pairs(MatmulKernels* table);
 void fill_matmul_avx2(MatmulKernels* table);
 void fill_matmul_avx_vnni(MatmulKernels* table);
 void fill_matmul_avx512(MatmulKernels* table);

@@ -23,13 +23,23 @@ struct NamedTable {
   std::string name;
   MatmulKernels kernels;
 };
-// Every table of this machine but ref, and the emulation.
+// Every table of this machine but ref, the emulation, and what other processors would get.
 std::vector<NamedTable> matmul_tables() {
-  std::vector<NamedTable> all(1);
+  std::vector<NamedTable> all(2);
   all[0].name = "emulated";
   fill_matmul_emulated(&all[0].kernels);
-  for (const KernelTable* table : available_kernels())
-    if (std::string(table->name) != "ref") all.push_back({table->name, table->mm});
+  all[1].name = "emulated, pairs of bf16";
+  fill_matmul_emulated_pairs(&all[1].kernels);
+  for (const KernelTable* table : available_kernels()) {
+    if (std::string(table->name) == "ref") continue;
+    all.push_back({table->name, table->mm});
+#ifdef __x86_64__
+    if (std::string(table->name) != "vnni") continue;
+    fill_matmul_vnni(&all.back().kernels);
+    all.push_back({"vnni, shared ports", table->mm});
+    fill_matmul_vnni_shared(&all.back().kernels);
+#endif
+  }
   return all;
 }
 // Of tables like this one.
@@ -319,7 +329,7 @@ TEST_P(MatmulTest, ARowKeepsItsBitsForEveryNumberOfRows) {
   const std::int64_t k = block > 32 ? 1280 : block > 1 ? 1056 : 1650, n = 84, most = 130;
   const Problem p = make_problem(GetParam(), most, n, k, 7);
   for (const NamedTable& table : matmul_tables()) {
-    if (table.name == "emulated") continue;  // slow, and the same tiles
+    if (table.name.starts_with("emulated")) continue;  // slow, and the same tiles
     const std::vector<float> want = multiply(table.kernels, p, 0, most, true);
     for (std::int64_t rows : {1, 2, 3, 4, 6, 8, 13, 33, 64, 97}) {
       const std::int64_t row = most - rows;
@@ -335,7 +345,7 @@ TEST_P(MatmulTest, ManyPanelsOfManyRowsHaveTheBitsOfFewRows) {
   const std::int64_t n = 596, most = 100;  // 10 panels, the last of 2 strips; two blocks of rows
   const Problem p = make_problem(GetParam(), most, n, k, 8);
   for (const NamedTable& table : matmul_tables()) {
-    if (table.name == "emulated") continue;  // slow, and the same tiles
+    if (table.name.starts_with("emulated")) continue;  // slow, and the same tiles
     const std::vector<float> want = multiply(table.kernels, p, 0, most, false);
     for (std::int64_t row : {0, 51}) {
       const std::vector<float> got = multiply(table.kernels, p, row, 2, false);
@@ -356,7 +366,7 @@ TEST_P(MatmulTest, RowsBeyondABlockHaveTheBitsOfFewRows) {
   const std::int64_t n = 596 + 48, most = 600;
   const Problem p = make_problem(GetParam(), most, n, k, 9);
   for (const NamedTable& table : matmul_tables()) {
-    if (table.name == "emulated" || table.kernels.row_block < 512) continue;  // no such paths
+    if (table.name.starts_with("emulated") || table.kernels.row_block < 512) continue;  // no such paths
     const std::vector<float> want = multiply(table.kernels, p, 0, most, true);
     for (std::int64_t row : {0, 255, 511, 512, 598}) {
       const std::vector<float> got = multiply(table.kernels, p, row, 2, true);

@@ -13,5 +13,10 @@ void fill_matmul_emulated(MatmulKernels* table) {
   emulated::fill_bf16(table);
   emulated::fill_activations(table);
 }
+void fill_matmul_emulated_pairs(MatmulKernels* table) {
+  fill_matmul_emulated(table);
+  table->matmul[static_cast<int>(PackedKind::kBF16)][static_cast<int>(ActForm::kBF16)] =
+      emulated::bf16_matmul;
+}
 
 }  // namespace quire

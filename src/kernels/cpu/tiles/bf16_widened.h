@@ -35,8 +35,8 @@ QUIRE_INLINE void widen_rows(const MatmulArgs& args, int64_t row, int64_t rows, 
 }
 
 // Weights are read as they are packed.
-QUIRE_INLINE void widened_few(const Panel& panel, const float* rows, int64_t stride,
-                              int64_t count, int64_t k0, int64_t units, const TileOutput& out) {
+QUIRE_INLINE void widened_few(const Panel& panel, const float* rows, int64_t stride, int64_t count,
+                              int64_t k0, int64_t units, const TileOutput& out) {
   constexpr int kMost = kWidenedTileStrips;
   constexpr PackedKind kKind = PackedKind::kBF16;
   static constexpr FloatTileFn<float> kWide[kWidenedTileRows] = {
@@ -77,8 +77,8 @@ inline void bf16_widened(const MatmulArgs& args) {
         widen_rows(args, row, block, k, count, rows, chunk);
         for (int64_t p = first; p < end; ++p) {
           const Panel panel = panel_at<64>(args, p, units);
-          const TileOutput out = output_at(args, row, panel.column, carry[p - first], k == 0,
-                                           k + count == padded_k);
+          const TileOutput out =
+              output_at(args, row, panel.column, carry[p - first], k == 0, k + count == padded_k);
           if (direct) {
             widened_few(panel, rows, chunk, block, k, count / 2, out);
             continue;

@@ -207,8 +207,8 @@ inline void scratch_rows(const float* scratch, int64_t strips, int64_t rows, con
       float_tile_call<kF32, 1, 1>, float_tile_call<kF32, 2, 1>, float_tile_call<kF32, 3, 1>,
       float_tile_call<kF32, 4, 1>, float_tile_call<kF32, 5, 1>, float_tile_call<kF32, 6, 1>};
   run_strips(kWide[rows - 1], kMost, kNarrow[rows - 1],
-             {reinterpret_cast<const uint8_t*>(scratch), kFloatScratchStrips * 128, {}}, 128, strips, a,
-             a_stride, units, out);
+             {reinterpret_cast<const uint8_t*>(scratch), kFloatScratchStrips * 128, {}}, 128,
+             strips, a, a_stride, units, out);
 }
 
 template <PackedKind kind, int kUnitBytes, int kUnitK>

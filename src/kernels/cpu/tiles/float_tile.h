@@ -58,15 +58,16 @@ QUIRE_INLINE void float_tile(const FloatSource& source, const float* a, int64_t 
             load(reinterpret_cast<const float*>(unit + s * kFloatUnitBytes<kind> + 64 * i));
         QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
           const F32 x = set1(a[r * a_stride + 2 * u + i]);
-          QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] = fma(x, weights[s], sums[r][s]);
+          QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =
+              fma(x, weights[s], sums[r][s]);
         }
       }
       continue;
     }
     source.ahead.fetch(u);
     F32 even[kStrips], odd[kStrips];
-    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) load_pair<kind>(
-        unit + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
+    QUIRE_UNROLL for (int s = 0; s < kStrips; ++s)
+        load_pair<kind>(unit + s * kFloatUnitBytes<kind>, &even[s], &odd[s]);
     QUIRE_UNROLL for (int r = 0; r < kRows; ++r) {
       const F32 x = set1(a[r * a_stride + 2 * u]), y = set1(a[r * a_stride + 2 * u + 1]);
       QUIRE_UNROLL for (int s = 0; s < kStrips; ++s) sums[r][s] =

@@ -73,7 +73,7 @@ struct DirectWay {
   static constexpr bool kFree = kSixRows && (kDirectIsFree || T::kWide);
   static constexpr int64_t kMostDirect = !kSixRows || T::kGroups > 1 ? 0 : T::kFive ? 8 : 24;
   // More rows are blocks: int_block.h.
-  static constexpr int64_t kMostWalked = !kZmm                        ? 2
+  static constexpr int64_t kMostWalked = !kZmm                         ? 2
                                          : !kSixRows || T::kGroups > 1 ? 16
                                          : T::kFive                    ? 3
                                          : T::kWide                    ? 6

@@ -1,4 +1,5 @@
-// The vector wrapper over two ymm registers (AVX2, FMA, F16C; dot products with AVX-VNNI where it may be used).
+// The vector wrapper over two ymm registers (AVX2, FMA, F16C; dot products with AVX-VNNI where it
+// may be used).
 #pragma once
 
 #include <immintrin.h>
@@ -204,8 +205,7 @@ QUIRE_INLINE U8 shr32(U8 a, int n) {
 
 #ifdef __AVXVNNI__
 QUIRE_INLINE I32 dot_byte(I32 acc, U8 w, U8 a) {
-  return {_mm256_dpbusd_avx_epi32(acc.lo, w.lo, a.lo),
-          _mm256_dpbusd_avx_epi32(acc.hi, w.hi, a.hi)};
+  return {_mm256_dpbusd_avx_epi32(acc.lo, w.lo, a.lo), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, a.hi)};
 }
 QUIRE_INLINE I32 dot_small(I32 acc, U8 w, U8 a) { return dot_byte(acc, w, a); }
 #else

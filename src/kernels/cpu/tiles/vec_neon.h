@@ -1,4 +1,5 @@
-// The vector wrapper over four q registers (Armv8.2-A with dotprod and fp16; i8mm where it may be used).
+// The vector wrapper over four q registers (Armv8.2-A with dotprod and fp16; i8mm where it may be
+// used).
 #pragma once
 
 #include <arm_neon.h>

@@ -1,4 +1,5 @@
-// Integer matrix products with vpdpbusd where other vector operations have ports of their own (AMD).
+// Integer matrix products with vpdpbusd where other vector operations have ports of their own
+// (AMD).
 #define QUIRE_ISA vnni
 #include "kernels/cpu/isa_tables.h"
 #include "kernels/cpu/tiles/fill.h"
