@@ -19,6 +19,11 @@ struct Case {
   std::int32_t q_heads = 6, kv_heads = 2, head_dim = 24, window = 0;
   DType dtype = DType::kBF16;
   std::int32_t length = 150;
+  std::int32_t blocks_of = 0;  // positions that see each other (AttentionParams::chunk)
+  float soft_cap = 0;
+  bool slopes = false, sinks = false;
+  bool latent = false;  // V is the first part of K, one KV head; without RoPE
+  std::int32_t v_head_dim() const { return latent ? head_dim - 8 : head_dim; }
 };
 struct Run {
   int threads = 1;
@@ -32,8 +37,8 @@ class Player {
   Player(const KernelTable& table, const Case& c, const Run& run) : case_(c), run_(run) {
     backend_ = make_backend(table, run.threads);
     KvGeometry geometry;
-    geometry.groups = {
-        {KvGroupKind::kFullAttention, 2, c.kv_heads, c.head_dim, c.head_dim, c.window}};
+    geometry.groups = {{KvGroupKind::kFullAttention, 2, c.kv_heads, c.head_dim, c.v_head_dim(),
+                        c.window, c.latent}};
     geometry.block_size = run.block_size;
     geometry.dtype = c.dtype;
     const std::int32_t per_sequence = (c.length + 300) / run.block_size + 1;
@@ -59,7 +64,7 @@ class Player {
   std::int64_t width() const {
     return std::int64_t{case_.q_heads + 2 * case_.kv_heads} * case_.head_dim;
   }
-  std::int64_t out_width() const { return std::int64_t{case_.q_heads} * case_.head_dim; }
+  std::int64_t out_width() const { return std::int64_t{case_.q_heads} * case_.v_head_dim(); }
 
   void add_rows(int sequence, std::int32_t begin, std::int32_t end) {
     for (std::int32_t pos = begin; pos < end; ++pos) {
@@ -88,22 +93,40 @@ class Player {
     std::vector<float> cos(positions_.size() * 4), sin(cos.size());
     backend_->rope_table(positions_, frequencies, 1.0, cos.data(), sin.data());
     const AttentionBatch batch{row_begin_, start_pos_, block_table_, table_begin_};
-    AttentionParams params;
-    params.q_heads = case_.q_heads;
-    params.kv_heads = case_.kv_heads;
-    params.head_dim = params.v_head_dim = case_.head_dim;
-    params.scale = 0.2f;
-    params.window = case_.window;
-    params.layer = 1;
+    const AttentionParams params = make_params();
     std::vector<float> result(positions_.size() * static_cast<std::size_t>(out_width()));
-    backend_->rope_and_attend(qkv_.data(), cos.data(), sin.data(), 8, false, batch, params, *cache_,
-                              result.data());
+    if (case_.latent) {
+      backend_->store_kv(qkv_.data() + std::int64_t{case_.q_heads} * case_.head_dim, width(),
+                         nullptr, 0, batch, params, *cache_);
+      backend_->attention(qkv_.data(), width(), batch, params, *cache_, result.data());
+    } else {
+      backend_->rope_and_attend(qkv_.data(), cos.data(), sin.data(), 8, false, batch, params,
+                                *cache_, result.data());
+    }
     const auto from = result.begin() + static_cast<std::ptrdiff_t>(first) * out_width();
     out->insert(out->end(), from, from + (end - begin) * out_width());
   }
 
+  AttentionParams make_params() const {
+    AttentionParams params;
+    params.q_heads = case_.q_heads;
+    params.kv_heads = case_.kv_heads;
+    params.head_dim = case_.head_dim;
+    params.v_head_dim = case_.v_head_dim();
+    params.scale = 0.2f;
+    params.window = case_.window;
+    params.chunk = case_.blocks_of;
+    params.soft_cap = case_.soft_cap;
+    params.alibi = case_.slopes ? per_head_.data() : nullptr;
+    params.sinks = case_.sinks ? per_head_.data() : nullptr;
+    params.v_in_k = case_.latent;
+    params.layer = 1;
+    return params;
+  }
+
   const Case case_;
   const Run run_;
+  const std::vector<float> per_head_ = random_floats(case_.q_heads, 9, 0.1f);
   std::unique_ptr<CpuBackend> backend_;
   std::unique_ptr<KvCache> cache_;
   std::vector<std::int32_t> tables_[3];
@@ -165,18 +188,88 @@ TEST(Attention, TheSameInInt8) {
   expect_invariant({2, 1, 64, 37, DType::kI8, 90}, {{2, 16, 7, true}, {1, 40, 1, false}});
 }
 
+// Sizes that are no multiple of a vector, and those between the usual ones.
+TEST(Attention, TheSameForOtherHeadSizes) {
+  std::int32_t at = 0;
+  for (const std::int32_t head_dim : {10, 20, 36, 100, 112, 160, 192}) {
+    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kI8}) {
+      if (kSanitized && ++at % 3 != 0) continue;
+      expect_invariant({2, 1, head_dim, 0, dtype, 70}, {{2, 8, 7, true}});
+    }
+  }
+}
+
+// What a layer may ask for besides, over every type of cache.
+const std::pair<const char*, Case> kOptions[] = {
+    {"plain", {}},
+    {"window", {.window = 37}},
+    {"sinks", {.sinks = true}},
+    {"slopes", {.slopes = true}},
+    {"soft cap", {.soft_cap = 2.0f}},
+    {"blocks of positions", {.blocks_of = 40}},
+    {"latent", {.q_heads = 4, .kv_heads = 1, .head_dim = 40, .latent = true}},
+    {"latent, sinks", {.q_heads = 2, .kv_heads = 1, .head_dim = 18, .sinks = true, .latent = true}},
+};
+
+TEST(Attention, TheSameWithEveryOption) {
+  for (const auto& [name, option] : kOptions) {
+    SCOPED_TRACE(name);
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
+      if (kSanitized && dtype != DType::kI8) continue;
+      Case c = option;
+      c.dtype = dtype;
+      c.length = 90;
+      expect_invariant(c, {{2, 8, 7, true}, {1, 32, 1, false}});
+    }
+  }
+}
+
+// The same over two spans; on more threads than items, each span is a thread's own.
+TEST(Attention, TheSameWithOptionsOverSeveralSpans) {
+  for (const DType dtype : {DType::kF16, DType::kI8}) {
+    if (kSanitized && dtype == DType::kF16) continue;
+    Case c{.q_heads = 2, .kv_heads = 1, .head_dim = 8, .dtype = dtype, .length = 1100};
+    c.sinks = c.slopes = true;
+    c.soft_cap = 3.0f;
+    expect_invariant(c, {{3, 32, 1099, false}});
+  }
+}
+
 // Int8 keeps K and V to half a step of 1/127 of a token's largest.
 TEST(Attention, Int8IsCloseToFloat) {
   const KernelTable& table = *available_kernels().back();
-  const auto exact = Player(table, {6, 2, 24, 0, DType::kF32, 150}, {}).play();
-  const auto coarse = Player(table, {6, 2, 24, 0, DType::kI8, 150}, {}).play();
-  double size = 0, error = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    size += exact[i] * exact[i];
-    error += (coarse[i] - exact[i]) * (coarse[i] - exact[i]);
+  for (const auto& [name, option] : kOptions) {
+    SCOPED_TRACE(name);
+    Case as_float = option, as_int8 = option;
+    as_float.dtype = DType::kF32;
+    as_int8.dtype = DType::kI8;
+    const auto exact = Player(table, as_float, {}).play(),
+               coarse = Player(table, as_int8, {}).play();
+    double size = 0, error = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      size += exact[i] * exact[i];
+      error += (coarse[i] - exact[i]) * (coarse[i] - exact[i]);
+    }
+    EXPECT_LT(error / size, 1e-2 * 1e-2);
+    EXPECT_GT(error, 0.0);
   }
-  EXPECT_LT(error / size, 1e-2 * 1e-2);
-  EXPECT_GT(error, 0.0);
+}
+
+// A sink takes its share of every query's weight, and no more.
+TEST(Attention, SinksTakeTheirShare) {
+  for (const KernelTable* table : available_kernels()) {
+    Case c{.q_heads = 2, .kv_heads = 1, .head_dim = 8, .dtype = DType::kF32, .length = 1};
+    const auto without = Player(*table, c, {}).play();
+    c.sinks = true;
+    const auto with = Player(*table, c, {}).play();
+    for (std::size_t h = 0; h < 2; ++h) {
+      const float share = with[h * 8] / without[h * 8];
+      EXPECT_GT(share, 0.0f);
+      EXPECT_LT(share, 1.0f);
+      for (std::size_t d = 0; d < 8; ++d)
+        EXPECT_NEAR(with[h * 8 + d], without[h * 8 + d] * share, 1e-6f) << table->name;
+    }
+  }
 }
 
 TEST(Attention, SpansOfALongSequenceAreMergedInOrderOnAnyThread) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_kernels.h"
 
 namespace quire::testing_support {
@@ -30,6 +31,18 @@ inline std::vector<Table> tables() {
 #elif defined(__aarch64__)
   fill_vector_kernels_neon(&all.emplace_back(Table{"neon", {}}).kernels);
 #endif
+  for (const KernelTable* table : available_kernels()) {  // which asks for the tile registers
+    if (std::string(table->name) == "amx") all.push_back(Table{"amx", table->vec});
+  }
+  return all;
+}
+// All but those that have tiles for this cache, whose attention only comes close to the
+// reference's.
+inline std::vector<Table> tables_with_attention_of_reference(DType cache) {
+  std::vector<Table> all = tables();
+  std::erase_if(all, [&](const Table& table) {
+    return table.kernels.prefers_bf16_kv && cache == DType::kBF16;
+  });
   return all;
 }
 inline VectorKernels reference() {
