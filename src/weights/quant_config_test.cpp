@@ -58,6 +58,23 @@ TEST(QuantConfig, CompressedTensorsGroups) {
   EXPECT_EQ(config.scheme_of("model.layers.0.mlp.up_proj").group_rows, -1);
 }
 
+// How activations would be quantized, also ahead of time, says nothing of the weights.
+TEST(QuantConfig, CompressedTensorsOfStaticActivations) {
+  for (const char* symmetric : {"true", "false"}) {
+    const QuantConfig config = parsed_quant(
+        std::string(R"({"quant_method": "compressed-tensors", "format": "int-quantized",
+          "config_groups": {"group_0": {"targets": ["Linear"],
+            "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true},
+            "input_activations": {"num_bits": 8, "type": "int", "strategy": "tensor",
+                                  "dynamic": false, "symmetric": )") +
+        symmetric + "}}}}");
+    EXPECT_EQ(config.scheme.bits, 8);
+    EXPECT_EQ(config.scheme.group_size, -1);
+    EXPECT_EQ(config.scheme.group_rows, 1);
+    EXPECT_TRUE(config.scheme.symmetric) << "the weights'";
+  }
+}
+
 TEST(QuantConfig, Fp8Blocks) {
   const QuantConfig config =
       parsed_quant(R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64]})");

@@ -100,6 +100,34 @@ TEST(QuantTensor, PartsBecomeOneTensor) {
   EXPECT_TRUE(activations.left().empty()) << "input_scale belongs to it";
 }
 
+// Static activations of W8A8: products take the activations themselves, so scales and zero points
+// that a checkpoint found for them are taken along and change nothing; those of weights stay.
+TEST(QuantTensor, ScalesAndZeroPointsOfActivationsChangeNoWeight) {
+  QuantConfig config = config_of(QuantMethod::kCompressedTensors);
+  config.scheme.bits = 8;
+  config.scheme.group_size = -1;
+  const auto plain = [] {
+    return Table()
+        .add("a.weight", DType::kI8, {16, 64})
+        .add("a.weight_scale", DType::kF32, {16, 1});
+  };
+  for (const char* strategy : {"symmetric", "asymmetric"}) {
+    Table table = plain();
+    table.add("a.input_scale", DType::kBF16, {1});
+    if (strategy == std::string_view("asymmetric"))
+      table.add("a.input_zero_point", DType::kI8, {1})
+          .put("a.input_zero_point", 0, std::int8_t{-7});
+    const auto tensors = table.take(config);
+    ASSERT_TRUE(tensors) << tensors.error().message;
+    EXPECT_TRUE(table.left().empty()) << strategy;
+    const QuantTensor& tensor = tensors->at(0);
+    EXPECT_EQ(tensor.bits, 8);
+    EXPECT_EQ(tensor.shape, (Shape{16, 64}));
+    EXPECT_TRUE(tensor.zeros.empty()) << "the zero point belongs to activations";
+    EXPECT_EQ(tensor.scales.shape, (Shape{16, 1}));
+  }
+}
+
 TEST(QuantTensor, StoredZeroPointsOfBothVersions) {
   QuantConfig config = config_of(QuantMethod::kGptq);
   Table table = gptq();
