@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/sanitized.h"
 #include "step_driver.h"
@@ -19,23 +18,6 @@ struct Case {
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.model << " " << c.dtype;
-}
-
-std::vector<TokenId> long_prompt() {
-  std::vector<TokenId> prompt;
-  for (int i = 0; i < 100; ++i) prompt.push_back(4 + (i * 37 + i * i) % 500);
-  return prompt;
-}
-
-void expect_same_bits(const Followed& want, const Followed& got, const char* what) {
-  EXPECT_EQ(want.tokens, got.tokens) << what;
-  for (const auto& [position, row] : want.logits) {
-    const auto found = got.logits.find(position);
-    if (found == got.logits.end()) continue;  // computed in the same step as a later one, or cached
-    EXPECT_EQ(std::memcmp(row.data(), found->second.data(), row.size() * sizeof(float)), 0)
-        << what << ": logits differ at position " << position;
-  }
-  EXPECT_GE(got.logits.size(), 20u) << what;
 }
 
 // Without it running sequences do not run out of blocks: a window's few are all counted at

@@ -95,7 +95,10 @@ TEST(QuantizedAtLoad, LogitsStayClose) {
 TEST(KvCacheInt8, LogitsStayClose) {
   EngineFlags flags;
   flags.kv_cache_dtype = "int8";
-  for (const char* folder : {"tests/golden/llama", "tests/golden/qwen3", "tests/golden/gemma2"}) {
+  // With sinks, slopes, chunks and a latent too.
+  for (const char* folder :
+       {"tests/golden/llama", "tests/golden/qwen3", "tests/golden/gemma2", "tests/golden/gpt_oss",
+        "tests/golden/falcon_alibi", "tests/golden/llama4_text", "tests/golden/deepseek_v2"}) {
     const LoadedModel model = load_for_test(folder, "float32", flags);
     GoldenOptions options;
     options.stop_margin = kFastMargin;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
 #include <random>
 #include <utility>
@@ -208,6 +209,23 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   runner.wait();
   runner.set_logits_hook({});
   return followed;
+}
+
+std::vector<TokenId> long_prompt() {
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 100; ++i) prompt.push_back(4 + (i * 37 + i * i) % 500);
+  return prompt;
+}
+
+void expect_same_bits(const Followed& want, const Followed& got, const std::string& what) {
+  EXPECT_EQ(want.tokens, got.tokens) << what;
+  for (const auto& [position, row] : want.logits) {
+    const auto found = got.logits.find(position);
+    if (found == got.logits.end()) continue;  // computed in the same step as a later one, or cached
+    EXPECT_EQ(std::memcmp(row.data(), found->second.data(), row.size() * sizeof(float)), 0)
+        << what << ": logits differ at position " << position;
+  }
+  EXPECT_GE(got.logits.size(), 20u) << what;
 }
 
 }  // namespace quire
