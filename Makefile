@@ -47,6 +47,13 @@ bench: build model ## compare with PEERS (default: llama.cpp and vLLM, installed
 	$(PYTHON) bench/compare/compare.py $(ARGS)
 	$(PYTHON) bench/compare/loading.py
 
+.PHONY: bench-all
+bench-all: build model ## the whole comparison: three real models and nine of random weights (hours; docs/benchmarks.md)
+	scripts/install_peers.sh tools $(PEERS)
+	$(PYTHON) bench/compare/compare.py --sections engine --models all $(ARGS)
+	$(PYTHON) bench/compare/compare.py --sections start server prefix stall quality --models real $(ARGS)
+	$(PYTHON) bench/compare/loading.py
+
 .PHONY: bench-loading
 bench-loading: build .venv/setup.stamp ## how fast 1 GB of bfloat16 weights loads, and the memory it takes
 	$(PYTHON) bench/compare/loading.py $(ARGS)

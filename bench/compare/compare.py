@@ -8,8 +8,9 @@ ratios, and fractions of the machine's own peaks. A peer that is missing is name
 how each one is run. Results are merged into build/bench/; with --save into bench/results/, which is committed.
 """
 import argparse
-import os
+import shlex
 import sys
+import time
 
 import engines
 import machine
@@ -21,7 +22,8 @@ import section_server
 import section_stall
 import section_start
 import turns
-from machine import ROOT, THREADS, BenchError
+from cpus import QUOTA, THREADS
+from machine import ROOT, BenchError
 
 SECTIONS = {"engine": section_engine.measure, "start": section_start.measure, "server": section_server.mixed_lengths,
             "prefix": section_server.shared_prefix, "stall": section_stall.measure, "quality": section_quality.measure}
@@ -42,6 +44,7 @@ class Run:
         if turns.disturbed:
             busy = f"{len(turns.disturbed)} of the measurements began while others used up to {max(turns.disturbed):.0%} of the machine."
             figure.note = f"{busy} {figure.note}".strip()
+        figure.flags = repeating_flags(self.args)
         self.figures.append(figure)
         lines = report.table([figure]).splitlines()
         sides = [*figure.values, *figure.missing]
@@ -56,10 +59,11 @@ class Run:
         print(f"{self.path}\n" if self.figures else "nothing could be measured\n", flush=True)
 
 
-def parse():
+def make_parser():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--models", nargs="+", metavar="M", default=["smollm2-135m"], help=f"a GGUF file, or: {', '.join(models.NAMES)}")
+    parser.add_argument("--models", nargs="+", metavar="M", default=["smollm2-135m"],
+                        help=f"a GGUF file, or: {', '.join([*models.GROUPS, *models.NAMES])}")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--rounds", type=int, default=3)
@@ -74,28 +78,48 @@ def parse():
     parser.add_argument("--vllm-bind", default="nobind", help="VLLM_CPU_OMP_THREADS_BIND")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait, before each measurement, while others use the machine")
     parser.add_argument("--save", action="store_true", help="keep the results in bench/results")
-    return parser.parse_args()
+    return parser
+
+
+def repeating_flags(args):
+    """What is to be added to --sections and --models to measure the same again."""
+    words = [f"--threads {args.threads}", f"--rounds {args.rounds}"]
+    parser = make_parser()
+    for name in ("peers", "figures", "batches", "decode_tokens", "clients", "windows", "quire_flags", "vllm_compiled", "vllm_bind"):
+        value, flag = getattr(args, name), "--" + name.replace("_", "-")
+        if value == parser.get_default(name):
+            continue
+        if isinstance(value, list):
+            words.append(" ".join([flag, *map(str, value)]))
+        elif value is True:
+            words.append(flag)
+        else:
+            words.append(f"{flag}={shlex.quote(str(value))}")  # "=": values that begin with dashes
+    return " ".join(words)
 
 
 def main():
-    args = parse()
+    args = make_parser().parse_args()
     turns.PATIENCE_S = args.patience
-    if not args.threads <= len(os.sched_getaffinity(0)):
-        raise BenchError(f"--threads {args.threads}: this process may use {THREADS}")
+    if not 1 <= args.threads <= THREADS:
+        quota = f" (its cgroup has a quota of {QUOTA:g} CPUs)" if QUOTA else ""
+        raise BenchError(f"--threads {args.threads}: this process may use 1 to {THREADS}{quota}")
     machine.wait_until_quiet(args.patience)
     cpu = machine.cpu_info()
     results = report.Results(ROOT / "bench" / "results" if args.save else ROOT / "build" / "bench", cpu)
     (ROOT / "build" / "bench").mkdir(parents=True, exist_ok=True)
     print(f"{cpu['name']}, {args.threads} threads, {args.rounds} rounds in turns\n", flush=True)
-    for name in args.models:
+    for name in [each for name in args.models for each in models.GROUPS.get(name, [name])]:
         model = models.find(name)
         for section in args.sections:
             # Of now: the memory of virtual machines has days of half its speed.
-            peaks = machine.roofline(int(model.facts["weight_bytes"]))
+            peaks = machine.roofline(int(model.facts["weight_bytes"]), args.threads)
             print(f"{section}: {model.name}; peaks: {peaks}", flush=True)
             run = Run(model, args, peaks, results)
             run.versions["Quire"] = f"{engines.Quire(model, args.threads).version()}, commit {machine.commit()}"
+            begin = time.monotonic()
             SECTIONS[section](run)
+            print(f"{section}: {model.name} took {(time.monotonic() - begin) / 60:.1f} minutes")
             run.close()
 
 

@@ -1,17 +1,22 @@
 """What a figure depends on beside the code: the processor, its peaks, and the versions of what was measured."""
 import json
-import os
 import pathlib
 import platform
 import re
 import subprocess
 import time
 
+from cpus import THREADS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".cache" / "peers"
-THREADS = len(os.sched_getaffinity(0))
 # Flags of the processor that decide which kernels run.
 KERNEL_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "asimddp", "i8mm", "bf16")
+
+# Names of bench/dot_probes.cpp.
+FLOAT_DOTS = ("fma", "fma_256", "neon_fmla")
+BF16_DOTS = ("amx_bf16", "vdpbf16ps", "neon_bfmmla")
+INT_DOTS = ("amx_int8", "vpdpbusd", "vpdpbusd_256", "vpmaddubsw", "vpmaddubsw_256", "neon_smmla", "neon_sdot")
 
 
 class BenchError(Exception):
@@ -39,22 +44,22 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def roofline(read_bytes, probes=3):
-    """Peaks by the project's own probes: 10^9 multiply-adds per second of one thread and of all, read rate of all; the
+def roofline(read_bytes, threads, probes=3):
+    """Peaks by the project's own probes: 10^9 multiply-adds per second of one thread and of so many, read rate of those; the
     best of some probes, since what others do at that moment only lowers them. read_bytes: of the model's weights, which a
     last-level cache may hold or not."""
     probe = ROOT / "build" / "bench" / "matmul_bench"
     if not probe.exists():
         raise BenchError(f"{probe} is missing: run `make build`")
-    command = [probe, "--peaks", "--read-mb", str(min(max(read_bytes >> 20, 64), 4096))]
+    command = [probe, "--peaks", "--threads", str(threads), "--read-mb", str(min(max(read_bytes >> 20, 64), 4096))]
     found = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(probes)]
     return {name: max(each[name] for each in found) for name in found[0]}
 
 
 def dot_peak(peaks, weights):
-    """The machine's peak for a kind of weights ('bf16', else integers), all threads: the best instruction it has."""
-    names = ("amx_bf16", "vdpbf16ps", "fma") if weights == "bf16" else ("amx_int8", "vpdpbusd", "fma")
-    return next((peaks[f"{n}_all_gmacs"] for n in names if peaks.get(f"{n}_all_gmacs")), 0.0)
+    """The machine's peak for a kind of weights ('bf16', else integers), all threads: the best instruction it has; 0: no
+    instruction of its processor was measured."""
+    return max(peaks.get(f"{name}_all_gmacs", 0.0) for name in FLOAT_DOTS + (BF16_DOTS if weights == "bf16" else INT_DOTS))
 
 
 def busy_share(seconds):

@@ -18,6 +18,7 @@ RANDOM_LIKE = {"135m": "smollm2-135m", "0.5b": "qwen2.5-coder-0.5b", "1b": "smol
 RANDOM = [f"random-{size}-{kind}" for size in RANDOM_LIKE for kind in ("bf16", "q8_0", "q4_0")]
 AWQ = {f"{name}-awq": name for name in FETCHED}  # the same weights, quantized once more
 NAMES = [*FETCHED, *RANDOM, *AWQ]
+GROUPS = {"real": list(FETCHED), "random": RANDOM, "all": [*FETCHED, *RANDOM]}
 
 
 def tools_python():

@@ -6,6 +6,7 @@
 import json
 import pathlib
 import re
+import shlex
 import sys
 
 import report
@@ -24,11 +25,38 @@ def order(figure):
             "behind" in figure.name, int((re.findall(r"\d+", figure.name) or [0])[0])]
 
 
+# What the sections themselves give `quire serve`, each with a value.
+OWN_FLAGS = {"--host", "--port", "--threads", "--served-model-name", "--max-model-len", "--max-step-ratio"}
+
+
+def flags_from_settings(figure, machine_threads):
+    """What is known of the flags of a figure that was kept without them."""
+    quire, vllm, flags = figure.settings.get("Quire", ""), figure.settings.get("vLLM", ""), []
+    used = re.search(r"--threads (\d+)", quire)
+    if used and int(used[1]) != machine_threads:
+        flags.append(f"--threads {used[1]}")
+    rounds = max(map(len, figure.values.values()), default=0)
+    if figure.section != "quality" and "memory" not in figure.name and rounds:
+        flags.append(f"--rounds {rounds}")
+    peers = [name for name in ("llama.cpp", "vLLM") if name in figure.values or name in figure.missing]
+    flags.append(" ".join(["--peers", *peers]))
+    if quire.startswith("serve "):
+        words = quire.split()[1:]
+        more = [word for i, word in enumerate(words) if word not in OWN_FLAGS and (i == 0 or words[i - 1] not in OWN_FLAGS)]
+        quire = " ".join(more)
+    if quire:
+        flags.append(f"--quire-flags={shlex.quote(quire)}")
+    if vllm.startswith("compiled") or (vllm.startswith("serve ") and "--enforce-eager" not in vllm):
+        flags.append("--vllm-compiled")
+    bind = re.match(r"(?:compiled|eager), (\S+)", vllm)
+    if bind and bind[1] != "nobind":
+        flags.append(f"--vllm-bind={bind[1]}")
+    return " ".join(flags)
+
+
 def rows(figure, machine_threads):
     """One line per target."""
-    used = re.search(r"--threads (\d+)", figure.settings.get("Quire", ""))
-    threads = f" --threads {used[1]}" if used and int(used[1]) != machine_threads else ""
-    command = f"`--sections {SECTIONS[figure.section]} --models {figure.model}{threads}`"
+    command = f"`--sections {SECTIONS[figure.section]} --models {figure.model} {figure.flags or flags_from_settings(figure, machine_threads)}`"
     ours = report.cell(figure, "Quire")
     peak = f"{figure.peaks['Quire']:.2f}" if "Quire" in figure.peaks else ""
     mark = {True: "yes", False: "**no**", None: "not measured"}[figure.reached()]

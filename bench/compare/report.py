@@ -85,7 +85,7 @@ def grouped(figures):
 
 def markdown(kept):
     box, figures = kept["machine"], [Figure(**f) for f in kept["figures"]]
-    peaks = ", ".join(f"{name} {value:g}" for name, value in box["peaks"].items())
+    peaks = ", ".join(f"{name} {value:g}" for name, value in box["peaks"].items() if value)
     text = [f"# {box['name']}, {box['threads']} threads", "",
             f"Family {box['family']}, model {box['model']}; {', '.join(box['flags'])}.", "",
             f"The greatest peaks that our own probes ever saw here (10^9 multiply-adds a second of one thread and of all, GB/s of all): {peaks}. "

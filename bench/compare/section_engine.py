@@ -28,21 +28,30 @@ def open_engines(run):
     return found
 
 
+NO_PEAK = "No peak of a dot instruction or of reading is known here: no fraction of it."
+
+
+def part_of(rate, peak):
+    """None without a peak."""
+    return rate / peak if peak else None
+
+
 class Fractions:
-    """Of the machine's peaks: of the dot product for prompts and large batches, of the read rate for small ones."""
+    """Of the machine's peaks: of the dot product for prompts and large batches, of the read rate for small ones. None where
+    no peak is known."""
 
     def __init__(self, model, peaks):
         self.model, self.peaks = model, peaks
 
     def of_dot(self, side, speed, macs_per_token):
         weights = "bf16" if side == "vLLM" else self.model.weights
-        return speed * macs_per_token / 1e9 / dot_peak(self.peaks, weights)
+        return part_of(speed * macs_per_token / 1e9, dot_peak(self.peaks, weights))
 
     def of_read(self, side, speed, batch):
         """A step reads every weight once; those of vLLM's folder are 2 bytes each."""
         facts = self.model.facts
         size = 2 * (facts["layers_macs"] + facts["head_macs"]) if side == "vLLM" else facts["weight_bytes"]
-        return speed / batch * size / 1e9 / self.peaks["read_gb_s"]
+        return part_of(speed / batch * size / 1e9, self.peaks.get("read_gb_s"))
 
 
 def targets(model, what, batch=0, repacked=False):
@@ -67,10 +76,12 @@ def measure(run):
     settings = {name: side.settings for name, side in sides.items()}
     repacked = getattr(sides.get("llama.cpp"), "repacks", False)
 
-    def add(what, name, found, key, fraction, batch=0):
-        figure = Figure("engine", model.name, name, "tok/s", values_of(found, key), settings=settings, missing=dict(run.missing),
+    def add(what, name, speeds, key, fraction, batch=0):
+        figure = Figure("engine", model.name, name, "tok/s", values_of(speeds, key), settings=settings, missing=dict(run.missing),
                         **targets(model, what, batch, repacked))
-        figure.peaks = {side: fraction(side, figure.median(side)) for side in figure.values}
+        found = {side: fraction(side, figure.median(side)) for side in figure.values}
+        figure.peaks = {side: part for side, part in found.items() if part is not None}
+        figure.note = NO_PEAK if found and not figure.peaks else ""
         run.add(figure)
 
     try:

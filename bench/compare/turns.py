@@ -26,6 +26,7 @@ class Figure:
     settings: dict = field(default_factory=dict)   # side: how it was run
     missing: dict = field(default_factory=dict)    # side: why it has no value
     note: str = ""
+    flags: str = ""                                # of compare.py, beside --sections and --models; older results lack it
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     def median(self, side):

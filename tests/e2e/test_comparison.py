@@ -2,6 +2,7 @@
 needed, and no speed is asserted."""
 import asyncio
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -9,7 +10,12 @@ from quire_process import ROOT, run_quire
 
 sys.path.insert(0, str(ROOT / "bench" / "compare"))
 import client  # noqa: E402
+import compare  # noqa: E402
+import cpus  # noqa: E402
+import machine  # noqa: E402
+import performance  # noqa: E402
 import report  # noqa: E402
+import section_engine  # noqa: E402
 import section_quality  # noqa: E402
 import turns  # noqa: E402
 
@@ -86,3 +92,56 @@ def test_divergence_of_rounded_distributions():
     other_exact = other - np.log(np.exp(other.astype(np.float64)).sum())
     expected = (np.exp(exact) * (exact - other_exact)).sum()
     assert abs(section_quality.divergence(rounded, section_quality.encoded(other)) - expected) < 0.02 * expected
+
+
+def test_peaks_of_the_best_instruction():
+    avx2 = {"fma_all_gmacs": 0, "vpdpbusd_all_gmacs": 0, "fma_256_all_gmacs": 50, "vpmaddubsw_256_all_gmacs": 90}
+    assert machine.dot_peak(avx2, "bf16") == 50 and machine.dot_peak(avx2, "int") == 90
+    older = {"fma_all_gmacs": 58, "vpdpbusd_all_gmacs": 233, "vdpbf16ps_all_gmacs": 117, "amx_int8_all_gmacs": 0}
+    assert machine.dot_peak(older, "bf16") == 117 and machine.dot_peak(older, "int") == 233
+    assert machine.dot_peak({}, "int") == 0
+    assert section_engine.part_of(5.0, 10.0) == 0.5 and section_engine.part_of(5.0, 0.0) is None
+    unknown = turns.Figure("engine", "m", "f", "tok/s", {"Quire": [5.0], "other": [4.0]}, targets={"other": 1.0}, peak_too=0.9)
+    assert unknown.reached() is True and "peak:" not in report.table([unknown])
+
+
+def write_all(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_a_quota_bounds_the_threads(tmp_path):
+    assert [cpus.usable_threads(8, quota) for quota in (0, 0.25, 2.5, 3, 16)] == [8, 1, 2, 3, 8]
+    assert cpus.cpu_quota(tmp_path) == 0
+    v2 = tmp_path / "v2"
+    write_all(v2, {"proc/self/cgroup": "0::/pod/app\n", "proc/self/mountinfo": "31 30 0:27 / /cg rw - cgroup2 cgroup rw\n",
+                   "cg/pod/app/cpu.max": "max 100000\n", "cg/pod/cpu.max": "250000 100000\n"})
+    assert cpus.cpu_quota(v2) == 2.5
+    v1 = tmp_path / "v1"
+    write_all(v1, {"proc/self/cgroup": "4:memory:/docker/1\n1:cpu,cpuacct:/docker/1\n0::/\n",
+                   "proc/self/mountinfo": "33 30 0:29 /docker/1 /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
+                   "cg/cpu/cpu.cfs_quota_us": "50000\n", "cg/cpu/cpu.cfs_period_us": "100000\n"})
+    assert cpus.cpu_quota(v1) == 0.5
+    (v1 / "cg/cpu/cpu.cfs_quota_us").write_text("-1\n")
+    assert cpus.cpu_quota(v1) == 0
+
+
+def test_the_command_repeats_what_was_measured():
+    words = ["--threads", "1", "--rounds", "2", "--peers", "vLLM", "--vllm-compiled", "--vllm-bind", "0-1", "--batches", "1", "8",
+             "--quire-flags=--kv-cache-dtype int8"]
+    flags = compare.repeating_flags(compare.make_parser().parse_args(words))
+    assert flags == "--threads 1 --rounds 2 --peers vLLM --batches 1 8 --quire-flags='--kv-cache-dtype int8' --vllm-compiled --vllm-bind=0-1"
+    assert compare.make_parser().parse_args(shlex.split(flags)) == compare.make_parser().parse_args(words)
+
+    def command(**more):
+        figure = turns.Figure("server, shared prefix", "m", "f", "tok/s", {"Quire": [5.0, 6.0], "vLLM": [4.0, 4.0]}, targets={"vLLM": 1.5}, **more)
+        return next(performance.rows(figure, 2))[-1]
+
+    assert command(flags=flags) == f"`--sections prefix --models m {flags}`"
+    quire = "serve --host 127.0.0.1 --port 1 --threads 1 --served-model-name m --max-model-len 1112"
+    older = command(settings={"Quire": f"{quire} --dtype bfloat16", "vLLM": "serve --port 2"})
+    assert older == "`--sections prefix --models m --threads 1 --rounds 2 --peers vLLM --quire-flags='--dtype bfloat16' --vllm-compiled`"
+    older = command(settings={"Quire": quire, "vLLM": "serve --port 2 --enforce-eager"})
+    assert older == "`--sections prefix --models m --threads 1 --rounds 2 --peers vLLM`"
