@@ -1,4 +1,4 @@
-// Matrices of types that no product takes are converted at load, and nothing is lost.
+// Matrices of quantized types, multiplied as they are or converted at load: nothing is lost in f32.
 #include "model/layers/weight_loader.h"
 
 #include <gtest/gtest.h>
@@ -26,9 +26,9 @@ std::vector<float> product(Backend& backend, DType dtype, const void* data, cons
   return y;
 }
 
-class ConvertedAtLoad : public ::testing::TestWithParam<DType> {};
+class QuantizedMatrix : public ::testing::TestWithParam<DType> {};
 
-TEST_P(ConvertedAtLoad, GivesTheProductOfItsExactValues) {
+TEST_P(QuantizedMatrix, GivesTheProductOfItsExactValues) {
   const DType dtype = GetParam();
   // Small bytes make small, finite scales in every block layout.
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kOutputs * row_bytes(dtype, kInputs)));
@@ -50,11 +50,14 @@ TEST_P(ConvertedAtLoad, GivesTheProductOfItsExactValues) {
             product(**backend, DType::kF32, exact.data(), x.data()));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Types, ConvertedAtLoad,
-    ::testing::Values(DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4,
-                      DType::kNVFP4, DType::kTQ1_0, DType::kTQ2_0, DType::kF8E4M3, DType::kQ6_K),
-    [](const auto& param_info) { return std::string(dtype_name(param_info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, QuantizedMatrix,
+                         ::testing::Values(DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL,
+                                           DType::kIQ4_XS, DType::kMXFP4, DType::kNVFP4,
+                                           DType::kTQ1_0, DType::kTQ2_0, DType::kF8E4M3,
+                                           DType::kQ6_K, DType::kIQ2_S, DType::kIQ3_S),
+                         [](const auto& param_info) {
+                           return std::string(dtype_name(param_info.param));
+                         });
 
 }  // namespace
 }  // namespace quire
