@@ -1,6 +1,9 @@
-// Attention on all kernel threads: prefill as a fraction of the f32 FMA peak (masked keys don't
-// count), decode as a fraction of the read bandwidth (bytes of K and V).
+// Attention on all kernel threads: prefill as a fraction of the peak of f32 FMA in the kernels'
+// instruction set (masked keys don't count), decode as a fraction of the read bandwidth (bytes of K
+// and V).
 //   attention_bench [--kernels NAME] [--threads N]
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "kernels/cpu/kernels.h"
 #include "peak_probes.h"
 
 namespace quire::bench {
@@ -110,14 +114,16 @@ class Bench {
   std::unique_ptr<KvCache> cache_;
 };
 
-void run(Backend& backend, const Shape& shape, DType dtype, const Peaks& peaks) {
+// fma_gmacs: of one thread; 0: no peak is known.
+void run(Backend& backend, const Shape& shape, DType dtype, double fma_gmacs,
+         double read_gb_per_s) {
   Bench bench(backend, shape, dtype, 16384);
-  const double fma = peaks.fma * 1e9 * backend.num_threads(), read = peaks.read_gb_per_s * 1e9;
+  const double fma = fma_gmacs * 1e9 * backend.num_threads(), read = read_gb_per_s * 1e9;
   std::printf("%-13s %-4s", shape.name, std::string(dtype_name(dtype)).c_str());
   for (const std::int32_t start : {0, 3584}) {
     const double s = bench.step(1, start, 512);
-    std::printf(" | prefill 512 at %4d: %7.2f ms %4.2f", start, s * 1e3,
-                bench.products(1, start, 512) / s / fma);
+    std::printf(" | prefill 512 at %4d: %7.2f ms", start, s * 1e3);
+    if (fma > 0) std::printf(" %4.2f", bench.products(1, start, 512) / s / fma);
   }
   struct Decode {
     std::int32_t sequences, context;
@@ -145,12 +151,15 @@ int main_of(int argc, char** argv) {
   }
   (*backend)->reserve(1024, 0);
   const Peaks peaks = measure_peaks((*backend)->num_threads());
-  std::printf("%s; FMA peak of a thread %.1f G/s, read bandwidth of all %.1f GB/s\n",
-              (*backend)->description().c_str(), peaks.fma, peaks.read_gb_per_s);
+  const char* table = select_kernels(options.kernels).value()->name;
+  const double fma = peak_of_table(table, ActForm::kF32, peaks);
+  std::printf("%s; FMA peak of a thread %s G/s, read bandwidth of all %.1f GB/s\n",
+              (*backend)->description().c_str(),
+              fma > 0 ? fmt::format("{:.1f}", fma).c_str() : "unknown", peaks.read_gb_per_s);
   for (const Shape& shape : kShapes) {
     for (const DType dtype : {DType::kBF16, DType::kF16, DType::kI8}) {
       if (dtype != DType::kBF16 && &shape != kShapes) continue;
-      run(**backend, shape, dtype, peaks);
+      run(**backend, shape, dtype, fma, peaks.read_gb_per_s);
     }
   }
   return 0;

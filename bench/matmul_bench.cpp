@@ -3,9 +3,11 @@
 // the time of the multiply-adds at the peak of the dot instruction. Both are measured in the same
 // run.
 //   matmul_bench [--kernels T] [--threads N] [--types a,b] [--rows 1,8] [--models a,b] [--each]
-//   matmul_bench --peaks
+//   matmul_bench --peaks [--threads N]
 // What is timed is the backend's whole product: activations into the kernel's form, threads woken,
 // partition. Weights come from memory, not from a cache: a run goes through many layers.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -116,32 +118,30 @@ double seconds_per_product(CpuBackend& backend, const Layers& layers, const Prod
   return taken[taken.size() / 2];
 }
 
-double peak_of(const MatmulKernels& kernels, DType type, const DotPeaks& peaks) {
+double peak_of(const KernelTable& kernels, DType type, const DotPeaks& peaks) {
   const PackedKind kind = packed_kind_for(type, ComputeDType::kAuto);
-  switch (kernels.act_form(kind, ComputeDType::kAuto)) {
-    case ActForm::kInt8:
-      return peaks.vpdpbusd;
-    case ActForm::kBF16:
-      return kernels.integers_as_bf16 ? peaks.amx_bf16 : peaks.vdpbf16ps;
-    default:
-      return peaks.fma;
-  }
+  return peak_of_table(kernels.name, kernels.mm.act_form(kind, ComputeDType::kAuto), peaks);
 }
 
 struct Cell {
-  double seconds = 0, bound = 0, macs = 0;
+  double seconds = 0, bound = 0, macs = 0;  // bound 0: no peak is known
 };
 void print_row(const std::string& type, const std::string& model, const std::vector<Cell>& cells,
                bool gmacs) {
   std::printf("| %s | %s |", type.c_str(), model.c_str());
-  for (const Cell& cell : cells)
-    gmacs ? std::printf(" %.0f |", cell.macs / cell.seconds / 1e9)
-          : std::printf(" %.2f |", cell.bound / cell.seconds);
+  for (const Cell& cell : cells) {
+    if (gmacs)
+      std::printf(" %.0f |", cell.macs / cell.seconds / 1e9);
+    else if (cell.bound > 0)
+      std::printf(" %.2f |", cell.bound / cell.seconds);
+    else
+      std::printf(" – |");
+  }
   std::printf("\n");
   std::fflush(stdout);
 }
 
-void bench_model(CpuBackend& backend, const MatmulKernels& kernels, DType type, const Model& model,
+void bench_model(CpuBackend& backend, const KernelTable& kernels, DType type, const Model& model,
                  const Options& options, const Peaks& peaks) {
   std::vector<Cell> total(options.rows.size());
   const double peak = peak_of(kernels, type, peaks.all) * 1e9;
@@ -153,7 +153,8 @@ void bench_model(CpuBackend& backend, const MatmulKernels& kernels, DType type, 
       Cell cell;
       cell.seconds = seconds_per_product(backend, layers, product, rows, options.seconds);
       cell.macs = static_cast<double>(rows * product.n) * static_cast<double>(product.k);
-      cell.bound = std::max(cell.macs / peak, layers.bytes / (peaks.read_gb_per_s * 1e9));
+      if (peak > 0)
+        cell.bound = std::max(cell.macs / peak, layers.bytes / (peaks.read_gb_per_s * 1e9));
       Cell& sum = total[cells.size()];
       sum.seconds += cell.seconds;
       sum.bound += cell.bound;
@@ -169,17 +170,14 @@ void bench_model(CpuBackend& backend, const MatmulKernels& kernels, DType type, 
 }
 
 // The machine's roofline as one line of JSON.
-int print_peaks(std::size_t read_bytes) {
+int print_peaks(int threads, std::size_t read_bytes) {
   if (const auto table = select_kernels("auto"); !table) return 1;  // asks for the tile registers
-  const int threads = read_cpu_topology().usable_threads;
+  if (threads <= 0) threads = read_cpu_topology().usable_threads;
   const Peaks peaks = measure_peaks(threads, read_bytes);
   std::printf("{\"threads\": %d", threads);
   const auto print = [](const char* suffix, const DotPeaks& p) {
-    std::printf(
-        ", \"fma%s_gmacs\": %.0f, \"vpdpbusd%s_gmacs\": %.0f, \"vdpbf16ps%s_gmacs\": %.0f, "
-        "\"amx_int8%s_gmacs\": %.0f, \"amx_bf16%s_gmacs\": %.0f",
-        suffix, p.fma, suffix, p.vpdpbusd, suffix, p.vdpbf16ps, suffix, p.amx_int8, suffix,
-        p.amx_bf16);
+    for (std::size_t i = 0; const DotProbe& probe : dot_probes())
+      std::printf(", \"%s%s_gmacs\": %.0f", probe.name, suffix, p.gmacs[i++]);
   };
   print("", peaks);
   print("_all", peaks.all);
@@ -187,22 +185,35 @@ int print_peaks(std::size_t read_bytes) {
   return 0;
 }
 
+// The instructions that the machine has and their peaks.
+std::string describe(const DotPeaks& peaks) {
+  std::string text;
+  for (std::size_t i = 0; const DotProbe& probe : dot_probes()) {
+    if (peaks.gmacs[i] > 0) text += fmt::format(" {} {:.0f},", probe.name, peaks.gmacs[i]);
+    ++i;
+  }
+  if (text.empty()) return " no known dot instruction";
+  text.pop_back();
+  return text;
+}
+
 int run(const Options& options) {
-  if (options.peaks) return print_peaks(options.read_mb << 20);
+  if (options.peaks) return print_peaks(options.threads, options.read_mb << 20);
   const auto backend = make_cpu_backend({options.kernels, options.threads, ComputeDType::kAuto});
   if (!backend) {
     std::fprintf(stderr, "%s\n", backend.error().message.c_str());
     return 1;
   }
   auto& cpu = static_cast<CpuBackend&>(**backend);
-  const MatmulKernels& kernels = select_kernels(options.kernels).value()->mm;
+  const KernelTable& kernels = *select_kernels(options.kernels).value();
   const Peaks peaks = measure_peaks(cpu.num_threads());
   cpu.reserve(*std::max_element(options.rows.begin(), options.rows.end()), 8960);
-  std::printf(
-      "%s; %s. All threads together: 10^9 multiply-adds per second fma %.0f, vpdpbusd %.0f, "
-      "vdpbf16ps %.0f, tdpbf16ps %.0f; read %.1f GB/s\n\n| weights | layer of |",
-      read_cpu_topology().model_name.c_str(), cpu.description().c_str(), peaks.all.fma,
-      peaks.all.vpdpbusd, peaks.all.vdpbf16ps, peaks.all.amx_bf16, peaks.read_gb_per_s);
+  std::printf("%s; %s. All threads together: 10^9 multiply-adds per second%s; read %.1f GB/s\n",
+              read_cpu_topology().model_name.c_str(), cpu.description().c_str(),
+              describe(peaks.all).c_str(), peaks.read_gb_per_s);
+  if (peak_of_table(kernels.name, ActForm::kF32, peaks.all) == 0 && !options.gmacs)
+    std::printf("No peak is known for the kernels %s: no fractions.\n", kernels.name);
+  std::printf("\n| weights | layer of |");
   for (std::int64_t rows : options.rows) std::printf(" M = %ld |", rows);
   std::printf("\n|---|---|");
   for (std::size_t i = 0; i < options.rows.size(); ++i) std::printf("---|");
