@@ -1,5 +1,6 @@
 #include "base/cpu_topology.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -52,17 +53,34 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::strin
   return first;
 }
 
-CpuTopology read_cpu_topology() {
+int usable_threads(int physical_cores, double quota) {
+  if (quota <= 0 || quota >= physical_cores) return physical_cores;
+  return std::max(1, static_cast<int>(std::floor(quota)));
+}
+
+std::string too_many_threads(int threads, const CpuTopology& topology) {
+  const auto cpus = static_cast<int>(topology.cpus.size());
+  if (threads > cpus) {
+    return fmt::format("{} kernel threads on {} CPUs: slower than --threads {}", threads, cpus,
+                       topology.usable_threads);
+  }
+  if (topology.quota > 0 && threads > topology.quota && threads > topology.usable_threads) {
+    return fmt::format(
+        "{} kernel threads under a cgroup quota of {:g} CPUs: all of them are stopped for a part "
+        "of "
+        "each period; slower than --threads {}",
+        threads, topology.quota, topology.usable_threads);
+  }
+  return "";
+}
+
+CpuTopology read_cpu_topology(const std::string& cgroup_root) {
   CpuTopology topology;
   topology.cpus = affinity_cpus();
-  topology.quota = read_cgroup_limits("").cpu_quota;
+  topology.quota = read_cgroup_limits(cgroup_root).cpu_quota;
   topology.core_cpus = one_cpu_per_core(topology.cpus, "/sys/devices/system/cpu");
   topology.physical_cores = static_cast<int>(topology.core_cpus.size());
-  topology.usable_threads = topology.physical_cores;
-  if (topology.quota > 0) {
-    topology.usable_threads =
-        std::clamp(static_cast<int>(std::floor(topology.quota)), 1, topology.physical_cores);
-  }
+  topology.usable_threads = usable_threads(topology.physical_cores, topology.quota);
   topology.model_name = cpu_model_name(read_text_file("/proc/cpuinfo"));
   return topology;
 }

@@ -17,7 +17,12 @@ struct CpuTopology {
   int usable_threads = 1;      // min(physical cores, floor of the quota), at least 1
   std::string model_name;      // e.g. "Intel(R) Xeon(R) Processor"
 };
-CpuTopology read_cpu_topology();
+// cgroup_root: what files of control groups are read under; "" for the machine itself.
+CpuTopology read_cpu_topology(const std::string& cgroup_root = "");
+// quota: CPUs' worth of time; 0: no limit.
+int usable_threads(int physical_cores, double quota);
+// What is wrong with so many kernel threads here; empty: nothing.
+std::string too_many_threads(int threads, const CpuTopology& topology);
 // Of CPUs that share a core, the first; sys_cpu_folder holds cpuN/topology/thread_siblings_list.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::string& sys_cpu_folder);
 

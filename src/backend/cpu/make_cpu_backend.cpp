@@ -1,4 +1,6 @@
 // Chooses kernels and threads for this machine.
+#include <string>
+
 #include "backend/cpu/cpu_backend.h"
 #include "base/cpu_topology.h"
 #include "base/log.h"
@@ -22,10 +24,8 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   // in.
   if (threads.threads == topology.physical_cores && threads.spin)
     threads.pin_cpus = topology.core_cpus;
-  if (threads.threads > cpus) {
-    log_warning("{} kernel threads on {} CPUs: slower than --threads {}", threads.threads, cpus,
-                topology.usable_threads);
-  }
+  if (const std::string warning = too_many_threads(threads.threads, topology); !warning.empty())
+    log_warning("{}", warning);
   return std::make_unique<CpuBackend>(*kernels, options.dtype, threads);
 }
 
