@@ -28,11 +28,17 @@ void pause_cpu() {
 #endif
 }
 
-// Rounding to nearest, denormals kept, no traps: the same arithmetic on every thread that computes.
+// Rounding to nearest, denormals kept, NaNs passed on, no traps: the same arithmetic on every
+// thread that computes.
 void set_float_mode() {
 #if defined(__x86_64__)
   constexpr unsigned kDefaultMxcsr = 0x1f80;
   if (_mm_getcsr() != kDefaultMxcsr) _mm_setcsr(kDefaultMxcsr);
+#elif defined(__aarch64__)
+  constexpr std::uint64_t kDefaultFpcr = 0;
+  std::uint64_t fpcr;
+  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
+  if (fpcr != kDefaultFpcr) asm volatile("msr fpcr, %0" ::"r"(kDefaultFpcr));
 #endif
 }
 

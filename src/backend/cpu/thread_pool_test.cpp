@@ -4,9 +4,14 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdint>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace quire {
 namespace {
@@ -47,6 +52,33 @@ TEST(ThreadPool, WakesAfterItHasGoneToSleep) {
     pool.run([&](int) { ++calls; });
     EXPECT_EQ(calls, 2);
   }
+}
+
+TEST(ThreadPool, ComputesInTheSameFloatModeOnEveryThread) {
+#if defined(__x86_64__)
+  const unsigned before = _mm_getcsr();
+  const unsigned flush_and_round_down = before | 0x8040 | 0x2000;
+  _mm_setcsr(flush_and_round_down);
+#elif defined(__aarch64__)
+  std::uint64_t before;
+  const std::uint64_t flush_and_round_down = 1u << 24 | 2u << 22 | 1u << 25;
+  asm volatile("mrs %0, fpcr" : "=r"(before));
+  asm volatile("msr fpcr, %0" ::"r"(flush_and_round_down));
+#endif
+  ThreadPool pool({2, true, {}});  // its thread inherits the mode
+  volatile float least = 0x1p-126f, third = 1.0f, three = 3.0f;
+  std::vector<float> halves(2), thirds(2);
+  pool.run([&](int thread) {
+    halves[static_cast<std::size_t>(thread)] = least * 0.5f;
+    thirds[static_cast<std::size_t>(thread)] = third / three;
+  });
+#if defined(__x86_64__)
+  _mm_setcsr(before);
+#elif defined(__aarch64__)
+  asm volatile("msr fpcr, %0" ::"r"(before));
+#endif
+  for (const float half : halves) EXPECT_EQ(half, 0x1p-127f) << "denormals are kept";
+  for (const float value : thirds) EXPECT_EQ(value, 0x1.555556p-2f) << "rounded to nearest";
 }
 
 TEST(ThreadPool, PinnedWorkersLeaveTheCallerItsMask) {
