@@ -51,6 +51,28 @@ def test_bad_flag_value_is_named(binary, flags):
     fails_with(run_quire(binary, "serve", TINY, *flags), flags[0], codes=(1, 2))
 
 
+def test_every_table_of_kernels_can_be_forced(binary):
+    """Each one that this machine has is named by the log when it is asked for, and the last of them without."""
+    refused = run_quire(binary, "generate", "--model", TINY, "--prompt", "hi", "--kernels", "none")
+    names = fails_with(refused, "--kernels none").split("this machine has auto, ")[1].split(", ")
+    assert names[0] == "ref"
+    for asked in [*names, "auto"]:
+        done = run_quire(binary, "generate", "--model", TINY, "--prompt", "hi", "--max-tokens", 2, "--temperature", 0,
+                         "--threads", 1, "--kernels", asked, "--verbose")
+        assert done.returncode == 0, done.stderr
+        wanted = names[-1] if asked == "auto" else asked
+        assert f"packed for cpu ({wanted}, 1 thread)" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("asked, kept", [("float32", "F32"), ("bfloat16", "BF16"), ("float16", "F16"), ("int8", "I8")])
+def test_kv_cache_dtype_is_the_one_kept(binary, asked, kept):
+    done = run_quire(binary, "generate", "--model", TINY, "--prompt", "hi", "--max-tokens", 20, "--temperature", 0,
+                     "--threads", 1, "--kv-cache-dtype", asked, "--verbose")
+    assert done.returncode == 0, done.stderr
+    assert f"tokens ({kept})" in done.stderr, done.stderr
+    assert "output: 20 tokens" in done.stderr, done.stderr
+
+
 def test_missing_model(binary):
     fails_with(run_quire(binary, "serve", "no/such/model.gguf"), "no/such/model.gguf")
 
