@@ -110,17 +110,19 @@ test-dev: build-dev/build.ninja ## unit tests under AddressSanitizer and UBSan
 test-e2e: build model ## end-to-end tests of the built binary
 	$(PYTEST) --durations=10 tests/e2e $(ARGS)
 
-CROSS_TOOLS := $(shell command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null && test -d /usr/src/googletest && echo yes)
-.PHONY: test-neon
-test-neon: .venv/setup.stamp ## kernel tests for 64-bit Arm under qemu-user (where its tools are installed)
-ifeq ($(CROSS_TOOLS),yes)
+# Asked while the recipe runs, when setup may have installed them.
+CROSS_TOOLS := command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64 && test -d /usr/src/googletest
+CAN_INSTALL := test $$(uname -m) = x86_64 && command -v apt-get && { test $$(id -u) = 0 || sudo -n true; }
+.PHONY: test-neon neon-tests
+test-neon: .venv/setup.stamp ## kernel tests for 64-bit Arm under qemu-user (installs its tools where it may)
+	@if ! { $(CROSS_TOOLS); } >/dev/null && { $(CAN_INSTALL); } >/dev/null 2>&1; then scripts/setup.sh neon; fi
+	@if { $(CROSS_TOOLS); } >/dev/null; then $(MAKE) --no-print-directory neon-tests; \
+	else echo "test-neon: skipped; apt-get install g++-aarch64-linux-gnu qemu-user googletest for it"; fi
+neon-tests:
 	cmake -S tests/neon -B build-neon -G Ninja -DCMAKE_BUILD_TYPE=Release \
 	  -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64-linux-gnu.cmake
 	cmake --build build-neon -j $(JOBS)
 	$(CTEST) --test-dir build-neon
-else
-	@echo "test-neon: skipped; apt-get install g++-aarch64-linux-gnu qemu-user googletest for it"
-endif
 
 # ---- longer ones, run before a release -----------------------------------------------------------
 

@@ -118,7 +118,7 @@ if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     case $extra in
       fuzz) apt_install clang-16 libclang-rt-16-dev ;;
       lint) apt_install clang-format-16 clang-tidy-16 ;;
-      neon) apt_install g++-aarch64-linux-gnu qemu-user ;;
+      neon) apt_install g++-aarch64-linux-gnu qemu-user googletest ;;
       js) command -v npm >/dev/null || apt_install nodejs npm ;;
       *) die "unknown extra '$extra': fuzz, lint, neon, js" ;;
     esac
