@@ -167,14 +167,17 @@ QUIRE_INLINE void widen(const Panel& panel, int64_t strip, int strips, int64_t k
         const PackedGroup<kind> group = source.at(k0 / 32 + g, s);
         alignas(64) uint8_t codes[8 * 64];
         QUIRE_UNROLL for (int j = 0; j < 8; ++j) store_u8(codes + 64 * j, group.quad(j));
-        for (int k = 0; k < 32; ++k) {
-          // Byte k % 4 of each lane's quad.
-          alignas(64) int32_t lanes[16];
-          for (int l = 0; l < 16; ++l) lanes[l] = codes[k / 4 * 64 + l * 4 + k % 4] - T::kCodeZero;
-          const int part = T::kParts == 2 ? k / 16 : 0;
-          F32 w = mul(group.scale(part), to_f32(load_i32(lanes)));
-          if constexpr (T::kHasMin) w = add(w, group.minimum(part));
-          store(out + (((32 * g + k) / 2 * kFloatScratchStrips + s) * 2 + k % 2) * 16, w);
+        for (int part = 0; part < T::kParts; ++part) {
+          const F32 scale = group.scale(part), minimum = T::kHasMin ? group.minimum(part) : zero();
+          for (int k = part * (32 / T::kParts); k < (part + 1) * (32 / T::kParts); ++k) {
+            // Byte k % 4 of each lane's quad.
+            alignas(64) int32_t lanes[16];
+            for (int l = 0; l < 16; ++l)
+              lanes[l] = codes[k / 4 * 64 + l * 4 + k % 4] - T::kCodeZero;
+            F32 w = mul(scale, to_f32(load_i32(lanes)));
+            if constexpr (T::kHasMin) w = add(w, minimum);
+            store(out + (((32 * g + k) / 2 * kFloatScratchStrips + s) * 2 + k % 2) * 16, w);
+          }
         }
       }
     }
