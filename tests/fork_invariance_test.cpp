@@ -112,12 +112,20 @@ void expect_same_choice(const Followed& want, const Followed& got, const char* w
   }
 }
 
-class ForkInvariance : public ::testing::TestWithParam<const char*> {};
+struct ForkCase {
+  std::string model, kernels = "auto";
+};
+std::ostream& operator<<(std::ostream& out, const ForkCase& c) {
+  return out << c.model << " " << c.kernels;
+}
+
+class ForkInvariance : public ::testing::TestWithParam<ForkCase> {};
 
 TEST_P(ForkInvariance, EveryChoiceIsWhatItIsAlone) {
   EngineFlags flags;
   flags.block_size = 8;
-  const LoadedModel model = load_for_test(GetParam(), "auto", flags);
+  flags.kernels = GetParam().kernels;
+  const LoadedModel model = load_for_test(GetParam().model, "auto", flags);
   const auto context = static_cast<std::int32_t>(model.max_model_len);
   FollowOptions plenty, chunked, pressed;
   plenty.block_size = chunked.block_size = pressed.block_size = 8;
@@ -150,13 +158,22 @@ TEST_P(ForkInvariance, EveryChoiceIsWhatItIsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ForkInvariance,
-                         ::testing::Values("tests/golden/llama",
-                                           "tests/golden-gguf/llama.Q4_1.gguf",
-                                           "tests/golden/gemma2", "tests/golden/llama4_text",
-                                           "tests/golden/deepseek_v2", "tests/golden/mamba",
-                                           "tests/golden/mamba2", "tests/golden/jamba",
-                                           "tests/golden/qwen3_next", "tests/golden/lfm2"));
+INSTANTIATE_TEST_SUITE_P(
+    Models, ForkInvariance,
+    ::testing::Values(ForkCase{"tests/golden/llama"}, ForkCase{"tests/golden-gguf/llama.Q4_1.gguf"},
+                      ForkCase{"tests/golden/gemma2"}, ForkCase{"tests/golden/llama4_text"},
+                      ForkCase{"tests/golden/deepseek_v2"}, ForkCase{"tests/golden/mamba"},
+                      ForkCase{"tests/golden/mamba2"}, ForkCase{"tests/golden/jamba"},
+                      ForkCase{"tests/golden/qwen3_next"}, ForkCase{"tests/golden/lfm2"}));
+
+std::vector<ForkCase> cases_of_tables() {
+  std::vector<ForkCase> cases;
+  for (const std::string& name : kernel_table_names())
+    cases.push_back({"tests/golden-gguf/llama.Q4_1.gguf", name});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Tables, ForkInvariance, ::testing::ValuesIn(cases_of_tables()),
+                         [](const auto& tested) { return tested.param.kernels; });
 
 }  // namespace
 }  // namespace quire

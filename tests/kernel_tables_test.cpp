@@ -7,7 +7,6 @@
 
 #include "backend/cpu/testing.h"
 #include "base/sanitized.h"
-#include "kernels/cpu/kernels.h"
 #include "model/layers/memory_weights.h"
 #include "model_harness.h"
 #include "step_driver.h"
@@ -19,11 +18,6 @@ using testing_support::Matrix;
 using testing_support::MemoryWeights;
 using testing_support::random_matrix;
 
-std::vector<std::string> table_names() {
-  std::vector<std::string> names;
-  for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
-  return names;
-}
 std::string table_name(const ::testing::TestParamInfo<std::string>& tested) { return tested.param; }
 
 struct TableCase {
@@ -167,7 +161,7 @@ TEST_P(EveryTable, IsTheOneThatRuns) {
       << harness.description();
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, EveryTable, ::testing::ValuesIn(table_names()), table_name);
+INSTANTIATE_TEST_SUITE_P(Tables, EveryTable, ::testing::ValuesIn(kernel_table_names()), table_name);
 
 }  // namespace
 }  // namespace quire

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/cpu/kernels.h"
 
 namespace quire {
 namespace {
@@ -209,6 +210,12 @@ Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vect
   runner.wait();
   runner.set_logits_hook({});
   return followed;
+}
+
+std::vector<std::string> kernel_table_names() {
+  std::vector<std::string> names;
+  for (const KernelTable* table : available_kernels()) names.emplace_back(table->name);
+  return names;
 }
 
 std::vector<TokenId> long_prompt() {

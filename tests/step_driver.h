@@ -52,6 +52,8 @@ SchedulerOptions scheduler_options(const ModelRunner& runner, std::int32_t max_m
 Followed run_followed(ModelRunner& runner, std::int32_t max_model_len, std::vector<TokenId> prompt,
                       const SamplingParams& sampling, int max_tokens, const FollowOptions& options);
 
+// Of the tables of kernels that this machine can run, the reference first.
+std::vector<std::string> kernel_table_names();
 // 100 tokens of the tiny models' vocabularies.
 std::vector<TokenId> long_prompt();
 // The same tokens, and the same bits at every position whose logits both have.
