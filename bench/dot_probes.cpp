@@ -1,4 +1,4 @@
-// Chains of independent instructions: at least latency x ports of them. All data is zero.
+// Chains of independent instructions: at least latency x ports of them. Their data does not matter.
 #include "dot_probes.h"
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 namespace quire {
 
 struct KernelTable {
-  const char* name =
-      "";  // "ref", "avx2", "avx_vnni", "avx512", "vnni", "bf16", "amx", "neon", "i8mm"
+  // ref, avx2, avx_vnni, avx512, vnni, bf16, amx, neon, i8mm
+  const char* name = "";
   MatmulKernels mm;
   VectorKernels vec;
 };

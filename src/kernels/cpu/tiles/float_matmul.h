@@ -1,6 +1,7 @@
 // Matrix products with f32 or bf16 activations: the loops around float_tile.
 //
-// bf16 and f32 weights, and f16 or bf16 weights for few rows, are read as they are packed.
+// f32 weights, bf16 weights where pairs of bf16 are multiplied (else bf16_widened.h has them), and
+// f16 or bf16 weights for few rows of f32 are read as they are packed.
 // Everything else is widened to f32 (integer kinds: dequantized exactly) into a scratch of a few
 // strips x a chunk of K, which serves a block of rows. Sums between chunks wait in a carry buffer,
 // which changes no bit.
@@ -18,11 +19,10 @@ inline constexpr int kFloatScratchStrips = kVectorRegisters >= 32 ? 4 : 2;
 inline constexpr int64_t kFloatChunkK = 512 / kFloatScratchStrips;  // 32 KB of f32
 #ifdef __AVX512BF16__
 inline constexpr bool kDotsBf16 = true;
-inline constexpr int kBf16TileStrips = 4;
 #else
 inline constexpr bool kDotsBf16 = false;
-inline constexpr int kBf16TileStrips = kVectorRegisters >= 32 ? 2 : 1;
 #endif
+inline constexpr int kBf16TileStrips = kVectorRegisters >= 32 ? 4 : 1;
 inline constexpr int kBf16TileRows = kVectorRegisters >= 32 ? 6 : 4;
 // Pairs of k that several tiles of rows read: 192 KB of a panel, so that with the activations it
 // stays in L2.
@@ -54,6 +54,7 @@ QUIRE_INLINE void run_strips(FloatTileFn<A> wide, int64_t width, FloatTileFn<A> 
     const int64_t by = strips >= width ? width : 1;
     (by == width ? wide : narrow)(source, a, a_stride, units, out);
     source.base += by * strip_bytes;
+    source.ahead = {};  // the first pass asked for all strips
     out = strips_right(out, by);
     strips -= by;
   }

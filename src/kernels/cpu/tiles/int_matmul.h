@@ -112,8 +112,8 @@ void int_walk(const MatmulArgs& args) {
     for (int64_t g = 0; g < groups; g += chunk) {
       const int64_t count = smaller(chunk, groups - g);
       heads.fill(args, 0, block, g, count);
-      // Where no stream does so, the chunk behind this one, of the next panel after the last, is
-      // fetched into L2 meanwhile.
+      // A stream is fetched by the processor, or asked for a little ahead (kFetchesStream). Else
+      // the chunk behind this one, of the next panel after the last, is fetched into L2 meanwhile.
       const uint8_t* next = panel.base + (g + count) / K::kGroups * unit_stride;
       int64_t part = 0;
       for (int64_t s = 0; s < panel.strips; s += wide) {

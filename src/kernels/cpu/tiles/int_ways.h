@@ -45,7 +45,8 @@ QUIRE_INLINE int64_t even_rows(int64_t left, int64_t most) {
 // whose tiles have kManyTileRows at least.
 
 // Intel's processors fetch a single stream at some two thirds of the rate that they reach when they
-// are asked for what lies so many bytes ahead (17 in place of 11 GB/s to one thread).
+// are asked for what lies so many bytes ahead (17 in place of 11 GB/s to one thread). Integer kinds
+// do so for those processors, bf16_widened.h, which AMD's with AVX-512 do not need, everywhere.
 #ifdef QUIRE_SHARED_PORTS
 inline constexpr bool kFetchesStream = true;
 #else
