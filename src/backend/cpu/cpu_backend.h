@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/weight_slabs.h"
+#include "backend/cpu/work_shares.h"
 #include "kernels/cpu/kernels.h"
 #include "tensor/buffer.h"
 #include "tensor/touch_ahead.h"
@@ -159,6 +160,9 @@ class CpuBackend final : public Backend {
   void run_part(const LinearCall& call, const LinearPart& part);
   void run_cells(const LinearCall& call, Range cells);
   Range cells_of(const LinearCall& call, int thread) const;
+  int pieces_of_share(const LinearCall& call) const;
+  Range piece_of(const LinearCall& call, Range share, int piece, int pieces) const;
+  void run_share(const LinearCall& call, int thread, int pieces);
   void prepare_rows(const PackedLinear& weights, const float* x, Range rows);
   void run_rows(const PackedLinear& weights, const float* x, Range rows, Range panels, float* y);
 
@@ -219,6 +223,7 @@ class CpuBackend final : public Backend {
   const ComputeDType dtype_;
   WeightSlabs slabs_;
   ThreadPool pool_;
+  WorkShares shares_{pool_.size()};  // of the product in progress
 
   // Activations at the door of a matrix product, all rows of the step.
   std::int64_t max_rows_ = 0, max_padded_ = 0;

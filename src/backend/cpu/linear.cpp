@@ -10,6 +10,10 @@ namespace {
 
 // A panel that two threads share is cut between tiles of rows.
 constexpr std::int64_t kRowStep = 4;
+// Of a piece: a million multiply-adds (a panel has 64 columns) are some 50 microseconds of a single
+// row, 5 of many.
+constexpr std::int64_t kMinPieceWork = (1 << 20) / 64;
+constexpr std::int64_t kMostPieces = 8;
 // Activation elements that the caller converts by itself before it wakes the others: cheaper than a
 // barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;
@@ -208,6 +212,33 @@ Range CpuBackend::cells_of(const LinearCall& call, int thread) const {
   return {cut(even.begin), cut(even.end)};
 }
 
+// Of each thread's share: small enough that the last pieces end together, not so small that taking
+// them or beginning a panel anew is felt.
+int CpuBackend::pieces_of_share(const LinearCall& call) const {
+  const std::int64_t work = call.cells() * call.weights.inputs / pool_.size();
+  return static_cast<int>(std::clamp<std::int64_t>(work / kMinPieceWork, 1, kMostPieces));
+}
+
+// Pieces of a share are cut between panels.
+Range CpuBackend::piece_of(const LinearCall& call, Range share, int piece, int pieces) const {
+  const Range even = split_range(share.end - share.begin, piece, pieces);
+  const auto cut = [&](std::int64_t offset) {
+    const std::int64_t cell = share.begin + offset;
+    if (cell == share.begin || cell == share.end) return cell;
+    const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
+    const std::int64_t block = cell / panels / most * most;
+    const std::int64_t rows = std::min(most, call.rows - block);
+    return std::max(share.begin, cell - (cell - block * panels) % rows);
+  };
+  return {cut(even.begin), cut(even.end)};
+}
+
+void CpuBackend::run_share(const LinearCall& call, int thread, int pieces) {
+  shares_.take(thread, pieces, [&](int owner, int piece) {
+    run_cells(call, piece_of(call, cells_of(call, owner), piece, pieces));
+  });
+}
+
 void CpuBackend::check_reserved(const PackedLinear& weights, std::int64_t rows) const {
   QUIRE_CHECK(rows <= max_rows_ && weights.heads * weights.inputs <= max_padded_,
               "a step of {} rows of {} inputs; reserved: {} of {}", rows,
@@ -224,13 +255,15 @@ void CpuBackend::run_linear(LinearCall& call) {
   if (serial_door) prepare_lines(call, 0, call.lines());
   if (serial_door && activations * weights.outputs < kMinParallelWork)
     return run_cells(call, {0, call.cells()});
+  shares_.start();
+  const int pieces = pieces_of_share(call);
   pool_.run([&](int thread) {
     if (!serial_door) {
       const Range mine = split_range(call.lines(), thread, pool_.size());
       prepare_lines(call, mine.begin, mine.end);
       pool_.barrier();
     }
-    run_cells(call, cells_of(call, thread));
+    run_share(call, thread, pieces);
   });
 }
 
@@ -268,7 +301,9 @@ void CpuBackend::multiply_prepared(const PackedLinear& weights, std::int64_t row
   LinearCall call{weights, nullptr, y, rows, {}};
   call.strides.y_row = weights.outputs;
   call.accumulate = epilogue == Epilogue::kAdd;
-  pool_.run([&](int thread) { run_cells(call, cells_of(call, thread)); });
+  shares_.start();
+  const int pieces = pieces_of_share(call);
+  pool_.run([&](int thread) { run_share(call, thread, pieces); });
 }
 
 // For linear_experts.cpp: rows of a product whose rows follow each other in x and y.
