@@ -66,9 +66,8 @@ std::string too_many_threads(int threads, const CpuTopology& topology) {
   }
   if (topology.quota > 0 && threads > topology.quota && threads > topology.usable_threads) {
     return fmt::format(
-        "{} kernel threads under a cgroup quota of {:g} CPUs: all of them are stopped for a part "
-        "of "
-        "each period; slower than --threads {}",
+        "{} kernel threads under a cgroup quota of {:g} CPUs: "
+        "all of them are stopped for a part of each period; slower than --threads {}",
         threads, topology.quota, topology.usable_threads);
   }
   return "";

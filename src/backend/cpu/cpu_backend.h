@@ -160,7 +160,7 @@ class CpuBackend final : public Backend {
   void run_part(const LinearCall& call, const LinearPart& part);
   void run_cells(const LinearCall& call, Range cells);
   Range cells_of(const LinearCall& call, int thread) const;
-  int pieces_of_share(const LinearCall& call) const;
+  int start_shares(const LinearCall& call);
   Range piece_of(const LinearCall& call, Range share, int piece, int pieces) const;
   void run_share(const LinearCall& call, int thread, int pieces);
   void prepare_rows(const PackedLinear& weights, const float* x, Range rows);

@@ -18,6 +18,12 @@ constexpr std::int64_t kMostPieces = 8;
 // barrier.
 constexpr std::int64_t kMaxSerialActivations = 8192;
 
+// Where a cell lies: the first row of its block and the rows that the block has, its panel, its row
+// in the block.
+struct CellPlace {
+  std::int64_t block, rows, panel, row;
+};
+
 // Elements between rows whose columns have been ordered.
 std::int64_t ordered_stride(const PackedLinear& weights) {
   return std::max(weights.inputs, weights.padded_k[index_of(ActForm::kF32)]);
@@ -70,6 +76,13 @@ struct CpuBackend::LinearCall {
   float* scratch_line(std::int64_t i) const { return scratch + i * strides.x_row; }
   // Work is counted in cells of one row and one panel: row blocks, in them panels, in them rows.
   std::int64_t cells() const { return rows * weights.panels; }
+  // Of a cell below cells(), in blocks of up to `most` rows.
+  CellPlace place(std::int64_t cell, std::int64_t most) const {
+    const std::int64_t block = cell / weights.panels / most * most;
+    const std::int64_t in_block = std::min(most, rows - block);
+    const std::int64_t inside = cell - block * weights.panels;
+    return {block, in_block, inside / in_block, inside % in_block};
+  }
 };
 
 // Rows [first_row, first_row + rows) of panels [begin, end), counted over all segments.
@@ -185,14 +198,11 @@ void CpuBackend::run_part(const LinearCall& call, const LinearPart& part) {
 
 // Whole panels in one part as far as they go; a panel that the range cuts is a part of its own.
 void CpuBackend::run_cells(const LinearCall& call, Range cells) {
-  const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
   for (std::int64_t cell = cells.begin; cell < cells.end;) {
-    const std::int64_t block = cell / panels / most * most;
-    const std::int64_t rows = std::min(most, call.rows - block);
-    const std::int64_t inside = cell - block * panels, panel = inside / rows;
-    const std::int64_t row = inside % rows, left = cells.end - cell;
-    LinearPart part{block + row, std::min(rows - row, left), panel, panel + 1};
-    if (part.rows == rows) part.end = std::min(panels, panel + left / rows);
+    const CellPlace at = call.place(cell, kernels_.mm.row_block);
+    const std::int64_t left = cells.end - cell;
+    LinearPart part{at.block + at.row, std::min(at.rows - at.row, left), at.panel, at.panel + 1};
+    if (part.rows == at.rows) part.end = std::min(call.weights.panels, at.panel + left / at.rows);
     run_part(call, part);
     cell += part.rows * (part.end - part.begin);
   }
@@ -202,19 +212,17 @@ void CpuBackend::run_cells(const LinearCall& call, Range cells) {
 Range CpuBackend::cells_of(const LinearCall& call, int thread) const {
   const Range even = split_range(call.cells(), thread, pool_.size());
   const auto cut = [&](std::int64_t cell) {
-    const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
-    const std::int64_t block = cell / panels / most * most;
-    const std::int64_t rows = std::min(most, call.rows - block);
-    if (rows <= 0) return cell;
-    const std::int64_t row = (cell - block * panels) % rows;
-    return rows < 2 * kRowStep ? cell : cell - row % kRowStep;
+    if (cell == call.cells()) return cell;
+    const CellPlace at = call.place(cell, kernels_.mm.row_block);
+    return at.rows < 2 * kRowStep ? cell : cell - at.row % kRowStep;
   };
   return {cut(even.begin), cut(even.end)};
 }
 
-// Of each thread's share: small enough that the last pieces end together, not so small that taking
-// them or beginning a panel anew is felt.
-int CpuBackend::pieces_of_share(const LinearCall& call) const {
+// Begins to share the cells out; gives the pieces of each thread's share: small enough that the
+// last ones end together, not so small that taking them or beginning a panel anew is felt.
+int CpuBackend::start_shares(const LinearCall& call) {
+  shares_.start();
   const std::int64_t work = call.cells() * call.weights.inputs / pool_.size();
   return static_cast<int>(std::clamp<std::int64_t>(work / kMinPieceWork, 1, kMostPieces));
 }
@@ -225,10 +233,7 @@ Range CpuBackend::piece_of(const LinearCall& call, Range share, int piece, int p
   const auto cut = [&](std::int64_t offset) {
     const std::int64_t cell = share.begin + offset;
     if (cell == share.begin || cell == share.end) return cell;
-    const std::int64_t panels = call.weights.panels, most = kernels_.mm.row_block;
-    const std::int64_t block = cell / panels / most * most;
-    const std::int64_t rows = std::min(most, call.rows - block);
-    return std::max(share.begin, cell - (cell - block * panels) % rows);
+    return std::max(share.begin, cell - call.place(cell, kernels_.mm.row_block).row);
   };
   return {cut(even.begin), cut(even.end)};
 }
@@ -255,8 +260,7 @@ void CpuBackend::run_linear(LinearCall& call) {
   if (serial_door) prepare_lines(call, 0, call.lines());
   if (serial_door && activations * weights.outputs < kMinParallelWork)
     return run_cells(call, {0, call.cells()});
-  shares_.start();
-  const int pieces = pieces_of_share(call);
+  const int pieces = start_shares(call);
   pool_.run([&](int thread) {
     if (!serial_door) {
       const Range mine = split_range(call.lines(), thread, pool_.size());
@@ -301,8 +305,7 @@ void CpuBackend::multiply_prepared(const PackedLinear& weights, std::int64_t row
   LinearCall call{weights, nullptr, y, rows, {}};
   call.strides.y_row = weights.outputs;
   call.accumulate = epilogue == Epilogue::kAdd;
-  shares_.start();
-  const int pieces = pieces_of_share(call);
+  const int pieces = start_shares(call);
   pool_.run([&](int thread) { run_share(call, thread, pieces); });
 }
 
